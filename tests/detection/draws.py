@@ -53,11 +53,11 @@ AtLevel = TypeVar("AtLevel", bound=Levelled)
 
 def chosen(rows: Sequence[Row], globs: Sequence[str], rule: str, *, expected: str, next_step: str) -> list[Row]:
     """The rows whose names match one of the globs, all without one; raises `ParityError` when there are none."""
-    some = [row for row in rows if not globs or any(fnmatchcase(row.name, glob) for glob in globs)]
-    if not some:
+    selected = [row for row in rows if not globs or any(fnmatchcase(row.name, glob) for glob in globs)]
+    if not selected:
         where = f"--only {' '.join(globs)}"
         raise ParityError(where, rule, expected=expected, got="no match", next_step=next_step)
-    return some
+    return selected
 
 
 def alternative(text: str, flags: re.RegexFlag = re.IGNORECASE) -> Alternative:
@@ -154,9 +154,9 @@ def line(head: str, states: Mapping[str, bool], notes: Mapping[str, str], said: 
 def by_level(results: Sequence[AtLevel], levels: Iterable[str] = LEVELS) -> Iterator[tuple[str, list[AtLevel]]]:
     """The results of each level that has any, in the levels' order."""
     for level in levels:
-        some = [result for result in results if result.level == level]
-        if some:
-            yield level, some
+        at_level = [result for result in results if result.level == level]
+        if at_level:
+            yield level, at_level
 
 
 def times(seconds: Sequence[float]) -> tuple[str, str]:

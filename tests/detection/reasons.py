@@ -23,7 +23,7 @@ def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
     A line at the margin is a reason, `kind: why`, and the indented lines below it are the keys that it holds for, up to
     an empty one. Raises `ParityError` for a line that is neither, a key that stands there twice, a reason of nothing.
     """
-    found: dict[str, Reason] = {}
+    by_key: dict[str, Reason] = {}
     reason: Reason | None = None
     lines = path.read_text(encoding="utf-8").splitlines()
     for number, (line, below) in enumerate(zip(lines, [*lines[1:], ""], strict=True), 1):
@@ -36,7 +36,7 @@ def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
             kind, _, why = line.partition(": ")
             reason = Reason(kind, why.strip())
         key = line.strip()
-        wrong = key in found if line.startswith(" ") else not below.startswith(" ")
+        wrong = key in by_key if line.startswith(" ") else not below.startswith(" ")
         if wrong or reason is None or reason.kind not in kinds or not reason.why:
             raise ParityError(
                 f"{path}:{number}",
@@ -47,5 +47,5 @@ def reasons(path: Path, kinds: Sequence[str]) -> dict[str, Reason]:
                 fault="harness bug",
             )
         if line.startswith(" "):
-            found[key] = reason
-    return found
+            by_key[key] = reason
+    return by_key

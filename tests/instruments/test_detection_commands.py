@@ -30,11 +30,11 @@ OPTIONS = {
 
 def test_no_verb_of_the_users_command_line_tests_the_judge():
     offered = CliRunner().invoke(main, ["--help"]).output
-    assert "check" in offered and not [one for one in ("mutants", "mechanical", "budgets") if f"  {one} " in offered]
+    assert "check" in offered and not [verb for verb in ("mutants", "mechanical", "budgets") if f"  {verb} " in offered]
     assert CliRunner().invoke(main, ["mutants", "--list"]).exit_code == 2
 
 
-@pytest.mark.parametrize("command", OPTIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("command", OPTIONS, ids=lambda command: command.name)
 def test_an_instrument_has_the_options_that_its_verb_had(command):
     done = CliRunner().invoke(command, ["--help"])
     assert done.exit_code == 0 and [name for name in OPTIONS[command].split() if name not in done.output] == []
@@ -54,12 +54,14 @@ def test_a_variation_with_an_environment_is_recorded_wherever_the_package_was_fo
     """Its process is told where the package is: by no installation and by nobody's PYTHONPATH."""
     monkeypatch.setenv("PYTHONPATH", _without_tests()["PYTHONPATH"])
     monkeypatch.chdir(tmp_path)
-    variation = next(one for one in VARIATIONS if one.environment)
+    variation = next(candidate for candidate in VARIATIONS if candidate.environment)
     golden = GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb"
     assert record_all(variation, [golden], tmp_path) == [golden]
     assert check_run(read(golden), read(tmp_path / "encoder" / "one_token.pb", digests=True)).exit_code == 0
 
 
 def _without_tests() -> dict[str, str]:
-    folders = [one for one in os.environ.get("PYTHONPATH", "").split(os.pathsep) if one and Path(one) != TESTS]
+    folders = [
+        folder for folder in os.environ.get("PYTHONPATH", "").split(os.pathsep) if folder and Path(folder) != TESTS
+    ]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(folders)}

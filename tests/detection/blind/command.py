@@ -84,11 +84,16 @@ def _built(values: dict[str, Any]) -> Judged:
 def table(results: Sequence[Judged]) -> Table:
     """The sums of each level; seconds of diagnoses."""
     sums = Table(*_COLUMNS, box=None)
-    for level, some in by_level(results):
-        said = [answer for result in some for answer in result.said]
-        counts = [len(some), sum(x.expected for x in some), sum(x.caught for x in some), sum(x.blamed for x in some)]
-        counts += [sum(bool(x.innocents) for x in some), sum(x.is_right for x in some)]
+    for level, at_level in by_level(results):
+        said = [answer for result in at_level for answer in result.said]
+        counts = [
+            len(at_level),
+            sum(x.expected for x in at_level),
+            sum(x.caught for x in at_level),
+            sum(x.blamed for x in at_level),
+        ]
+        counts += [sum(bool(x.innocents) for x in at_level), sum(x.is_right for x in at_level)]
         faults = f"{sum(answer.is_right for answer in said)} of {len(said)}"
-        failures = sum(bool(x.failure) for x in some)
-        sums.add_row(level, *map(str, counts), faults, str(failures), *times([x.seconds for x in some if x.said]))
+        failures = sum(bool(x.failure) for x in at_level)
+        sums.add_row(level, *map(str, counts), faults, str(failures), *times([x.seconds for x in at_level if x.said]))
     return sums

@@ -50,7 +50,7 @@ def single(cells: Cells) -> bool:
 
 
 def decode_unwindowed(cells: Cells) -> torch.Tensor:
-    return cells.causal & cells.real if single(cells) else cells.own
+    return cells.causal & cells.real if single(cells) else cells.rule
 
 
 def wrong_diagonal(cells: Cells) -> torch.Tensor:
@@ -60,11 +60,11 @@ def wrong_diagonal(cells: Cells) -> torch.Tensor:
 
 def top_left(cells: Cells) -> torch.Tensor:
     local = cells.query - cells.past >= cells.key
-    return cells.own if single(cells) else local & cells.near() & cells.real
+    return cells.rule if single(cells) else local & cells.near() & cells.real
 
 
 def padding_at_first(cells: Cells) -> torch.Tensor:
-    return cells.own if not cells.past else cells.causal & cells.near()
+    return cells.rule if not cells.past else cells.causal & cells.near()
 
 
 def memory_at_first(cells: Cells) -> torch.Tensor:
@@ -72,7 +72,7 @@ def memory_at_first(cells: Cells) -> torch.Tensor:
 
 
 def both_ways(cells: Cells) -> torch.Tensor:
-    return cells.own if cells.past else cells.real & (cells.near() | (cells.distance < 0))
+    return cells.rule if cells.past else cells.real & (cells.near() | (cells.distance < 0))
 
 
 def by_captured_length(patch: Patch) -> None:
@@ -84,13 +84,13 @@ def by_captured_length(patch: Patch) -> None:
             captured.clear()
         elif single(cells) and not captured:
             captured.append(cells.past + 1)
-        return cells.own & (cells.key < captured[0]) if captured else cells.own
+        return cells.rule & (cells.key < captured[0]) if captured else cells.rule
 
-    decoder_mask(own=rule)(patch)
+    decoder_mask(rule=rule)(patch)
 
 
 def emptied_at(past: int) -> Callable[[Cells], torch.Tensor]:
-    return lambda cells: cells.own & (cells.key >= cells.past) if cells.past == past else cells.own
+    return lambda cells: cells.rule & (cells.key >= cells.past) if cells.past == past else cells.rule
 
 
 _WINDOWS = "decoder/window_chunks encdec/window"
@@ -98,22 +98,22 @@ _MERGED, _OWN = "merged_attn.mask", "self_attn.mask"
 
 ROWS = (
     row("B024", "decode steps of one token forget the window", "karpathy/nanochat#452", "mask", _WINDOWS,
-        decoder_mask(own=decode_unwindowed), _MERGED),
+        decoder_mask(rule=decode_unwindowed), _MERGED),
     row("B025", "the window's right side is one key short", "huggingface/transformers#47162", "mask",
         "encoder/window_odd encoder/window_even", encoder_rule(right_side_short), _OWN),
     row("B026", "the window's diagonal has the wrong sign: no window, and far later keys are seen",
-        "huggingface/transformers#41228", "mask", "encdec/window", decoder_mask(own=wrong_diagonal), _MERGED),
+        "huggingface/transformers#41228", "mask", "encdec/window", decoder_mask(rule=wrong_diagonal), _MERGED),
     row("B027", "padding is hidden in the first step alone", "OpenNMT/OpenNMT-py#2532", "mask", "encdec/ragged",
         decoder_mask(padding_at_first, memory_at_first), _MERGED),
     row("B028", "in a later chunk query i sees the keys up to i alone, counted from the first slot",
         "gittensor-ai-lab/sparkinfer#3", "mask", "encdec/unrotated decoder/window_chunks",
-        decoder_mask(own=top_left), _MERGED),
+        decoder_mask(rule=top_left), _MERGED),
     row("B029", "where nothing is padded the encoder's mask is dropped, and the kernel is causal",
         "huggingface/transformers#42820", "mask", "encdec/unpadded",
         encoder_rule(causal, lambda mask: mask is None),
         _OWN),
     row("B030", "the decoder's prompt sees later tokens", "huggingface/transformers#48745", "mask",
-        "decoder/ragged_decode encdec/ragged", decoder_mask(own=both_ways), _MERGED),
+        "decoder/ragged_decode encdec/ragged", decoder_mask(rule=both_ways), _MERGED),
     row("B031", "padding is broadcast along queries: rows are hidden, not columns", "keras-team/keras-io#1046",
         "mask", "encoder/ragged",
         encoder_rule(lambda distance, real, window: near(distance, window) & real[:, :, None]), _OWN),
@@ -126,5 +126,5 @@ ROWS = (
         "mask", "encdec/ragged encdec/qwen2",
         decoder_mask(memory=lambda cells: cells.real[:1].expand_as(cells.real)), _MERGED),
     row("B035", "a rejected draft resets the cache: one step sees nothing but itself", "paiml/aprender#2014", "mask",
-        "decoder/ragged_decode", decoder_mask(own=emptied_at(7)), _MERGED),
+        "decoder/ragged_decode", decoder_mask(rule=emptied_at(7)), _MERGED),
 )  # fmt: skip

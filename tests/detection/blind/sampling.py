@@ -17,10 +17,10 @@ Filter = Callable[[Any, torch.Tensor, torch.Tensor], torch.Tensor]
 """`filter(processor, ids, scores)`: what stands for a processor of the reference's kind."""
 
 
-def replaced(kind: type, other: Filter) -> Seed:
+def replaced(kind: type, change: Filter) -> Seed:
     def around(plain: Callable[..., Any], **arguments: Any) -> LogitsProcessorList:
         return LogitsProcessorList(
-            (lambda ids, scores, step=step: other(step, ids, scores)) if isinstance(step, kind) else step
+            (lambda ids, scores, step=step: change(step, ids, scores)) if isinstance(step, kind) else step
             for step in plain(**arguments)
         )
 

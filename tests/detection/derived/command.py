@@ -26,28 +26,28 @@ def derived(only: str, workers: int, write: bool) -> None:
     from detection.derived import table
     from detection.derived.run import chosen, run, totals
 
-    some = chosen(only)
-    if not some or (write and only != "*"):
-        expected = "every kind" if some else "a glob over names, as 'rope.*', or over op/name"
+    selected = chosen(only)
+    if not selected or (write and only != "*"):
+        expected = "every kind" if selected else "a glob over names, as 'rope.*', or over op/name"
         raise ParityError(only, "no such kinds of mistakes", expected=expected, got=only, next_step="give another glob")
-    results = dict(track(run(some, workers), total=len(some), description="mistakes"))
+    results = dict(track(run(selected, workers), total=len(selected), description="mistakes"))
     shown = Table("op", "mistake", "seeds", "answers", "why")
     known = table.why()
-    for kind, found in results.items():
-        other = sorted(table.answers(found) - {kind[1]})
-        why = "; ".join(known.get(table.key(kind, one), "not known") for one in other)
-        shown.add_row(*kind, str(len(found)), ", ".join(sorted(table.answers(found))), why)
+    for kind, outcomes in results.items():
+        others = sorted(table.answers(outcomes) - {kind[1]})
+        why = "; ".join(known.get(table.key(kind, answer), "not known") for answer in others)
+        shown.add_row(*kind, str(len(outcomes)), ", ".join(sorted(table.answers(outcomes))), why)
     screen = console()
     screen.print(shown)
-    every = [one for found in results.values() for one in found]
-    wrong = [one for one in every if one.caught and not one.exact]
-    for one in wrong:
-        blamed = ", ".join(one.blamed) or "nothing"
-        screen.print(f"{one.name} at {one.pattern} ({one.case}) blames {blamed}", markup=False)
+    every = [outcome for outcomes in results.values() for outcome in outcomes]
+    wrong = [outcome for outcome in every if outcome.caught and not outcome.exact]
+    for outcome in wrong:
+        blamed = ", ".join(outcome.blamed) or "nothing"
+        screen.print(f"{outcome.name} at {outcome.pattern} ({outcome.case}) blames {blamed}", markup=False)
     screen.print(totals(every), markup=False, soft_wrap=True)
     if write:
         write_whole(table.OUTCOMES, table.lines(results))
-    unknown = table.without_reason({kind: table.answers(found) for kind, found in results.items()})
+    unknown = table.without_reason({kind: table.answers(outcomes) for kind, outcomes in results.items()})
     for key in unknown:
         screen.print(f"no reason: {key}", markup=False)
     sys.exit(1 if wrong or unknown else 0)

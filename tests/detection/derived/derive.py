@@ -55,8 +55,8 @@ class Seed(NamedTuple):
             return {self.pattern: compute}
         case = case_of(self.case)
         kind = self.pattern.startswith("gradient.")
-        every = [one for one in case.patterns if one.startswith("gradient.") == kind]
-        return {one: compute for one in every if _possible(case, one, self.hypothesis)}
+        every = [pattern for pattern in case.patterns if pattern.startswith("gradient.") == kind]
+        return {pattern: compute for pattern in every if _possible(case, pattern, self.hypothesis)}
 
 
 def _possible(case: Case, pattern: str, hypothesis: Hypothesis) -> bool:
@@ -70,52 +70,52 @@ def hypotheses(site: Site) -> Iterator[Hypothesis]:
         for library in LIBRARY.get(site.place.op, ()):
             yield from library(site)
         for slot in range(len(site.inputs)):
-            yield from (one for one, _ in changes(site, slot))
+            yield from (hypothesis for hypothesis, _ in changes(site, slot))
 
 
 def computed(hypothesis: Hypothesis, site: Site) -> Result | None:
     """What the mistake makes of a site; None where it cannot be made, or gives what the tap cannot hold."""
     try:
         with np.errstate(all="ignore"):
-            found = hypothesis.compute(site)
+            result = hypothesis.compute(site)
     except (ValueError, IndexError):  # as the judge has it: shapes that do not fit
         return None
-    right = OPS[site.place.op].truth(site)[0]
-    if found is None or found[0].shape != right.shape:
+    truth = OPS[site.place.op].truth(site)[0]
+    if result is None or result[0].shape != truth.shape:
         return None
     item = site.values.given.get(site.place.name, site.step)
-    if right.dtype.kind == "f" and (item is None or item.is_float):
-        return found
-    return found if np.isfinite(found[0]).all() and np.array_equal(found[0], np.round(found[0])) else None
+    if truth.dtype.kind == "f" and (item is None or item.is_float):
+        return result
+    return result if np.isfinite(result[0]).all() and np.array_equal(result[0], np.round(result[0])) else None
 
 
 def possible(seed: Seed) -> bool:
     """Whether the mistake can be made at one of the seed's sites."""
-    some = islice(case_of(seed.case).sites(seed.pattern), _SITES)
-    return any(computed(seed.hypothesis, site) is not None for site in some)
+    sites = islice(case_of(seed.case).sites(seed.pattern), _SITES)
+    return any(computed(seed.hypothesis, site) is not None for site in sites)
 
 
 def shows(seed: Seed) -> bool:
     """Whether a mistake changes more than rounding may, at one of its sites, in cells that are judged."""
-    some = islice(case_of(seed.case).sites(seed.pattern), _SITES)
-    return any(_differs(site, computed(seed.hypothesis, site)) for site in some)
+    sites = islice(case_of(seed.case).sites(seed.pattern), _SITES)
+    return any(_differs(site, computed(seed.hypothesis, site)) for site in sites)
 
 
-def _differs(site: Site, found: Result | None) -> bool:
-    if found is None:
+def _differs(site: Site, result: Result | None) -> bool:
+    if result is None:
         return False
     y, unit = OPS[site.place.op].truth(site)
     if unit is None:
-        wrong: Array = np.asarray(found[0] != y)
+        wrong: Array = np.asarray(result[0] != y)
     else:
         with np.errstate(all="ignore"):
-            errors = np.abs(found[0] - y) / as_stored(unit, y, site.place.op, site.values.dtype)
-        wrong = ~(errors <= 2 * headroom("op", site.place.op).max) & (found[0] != y) & np.isfinite(y)
+            errors = np.abs(result[0] - y) / as_stored(unit, y, site.place.op, site.values.dtype)
+        wrong = ~(errors <= 2 * headroom("op", site.place.op).max) & (result[0] != y) & np.isfinite(y)
     cells = real(site)
     fits = (
         cells is not None
         and cells.ndim == wrong.ndim
-        and all(own in (1, size) for own, size in zip(cells.shape, wrong.shape, strict=True))
+        and all(cell_size in (1, size) for cell_size, size in zip(cells.shape, wrong.shape, strict=True))
     )  # a cache has the slots of earlier steps, too
     return bool((wrong & cells if cells is not None and fits else wrong).any())
 
@@ -123,12 +123,12 @@ def _differs(site: Site, found: Result | None) -> bool:
 @cache
 def seeds(name: str) -> tuple[Seed, ...]:
     """Every mistake at every pattern of a case, each with its own words."""
-    case, found = case_of(name), list[Seed]()
+    case, collected = case_of(name), list[Seed]()
     for pattern in case.patterns:
         site = next(case.sites(pattern))
         said: set[tuple[str, str]] = set()
-        for one in hypotheses(site):
-            if (one.name, one.says) not in said:
-                said.add((one.name, one.says))
-                found.append(Seed(name, pattern, site.place.op, one))
-    return tuple(found)
+        for hypothesis in hypotheses(site):
+            if (hypothesis.name, hypothesis.says) not in said:
+                said.add((hypothesis.name, hypothesis.says))
+                collected.append(Seed(name, pattern, site.place.op, hypothesis))
+    return tuple(collected)

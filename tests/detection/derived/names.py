@@ -18,9 +18,9 @@ _OTHER_WORDS = {"norm.weight", "mask.given", "mask.memory", "mask.pad", "mask.wi
 def written() -> frozenset[str]:
     """Every name that the library's source spells out; those put together at run time are not among them."""
     roots = {row.pattern.partition(".")[0] for row in table()} - {"gradient", "logits", "loss"}
-    found = {word for word in _words() if _NAME.fullmatch(word) and word.partition(".")[0] not in roots}
+    names = {word for word in _words() if _NAME.fullmatch(word) and word.partition(".")[0] not in roots}
     parameters = {end for row in table() for name in row.parameters for end in _ends(name)}
-    return frozenset(found - _OTHER_WORDS - parameters - _taps())
+    return frozenset(names - _OTHER_WORDS - parameters - _taps())
 
 
 def _words() -> Iterator[str]:

@@ -77,8 +77,10 @@ def _runs_on(blind_to: slice, site: Site, y: Array) -> Array | None:
     logits, fed = argmax.choices(site)
     search = argmax.search_of(site.case.generation, site.case.max_new_tokens)
     ignored = search.eos[blind_to]
-    found = argmax.greedy_ids(logits, fed, replace(search, eos=tuple(one for one in search.eos if one not in ignored)))
-    return np.where(np.isnan(found), 7, found)
+    ids = argmax.greedy_ids(
+        logits, fed, replace(search, eos=tuple(token_id for token_id in search.eos if token_id not in ignored))
+    )
+    return np.where(np.isnan(ids), 7, ids)
 
 
 def _unpadded(site: Site, y: Array) -> Array | None:
@@ -96,9 +98,9 @@ def _dropped(site: Site, y: Array) -> Array:
 def _more_in_the_sum(more: float, site: Site, y: Array) -> Array:
     """The softmax with a number beside its exponentials, after the maximum was subtracted."""
     scores, mask = site.inputs
-    seen = np.broadcast_to(mask[:, None].astype(bool), scores.shape)
-    peak = np.max(np.where(seen, scores, -np.inf), axis=-1, keepdims=True)
-    total = np.where(seen, np.exp(scores - np.where(np.isfinite(peak), peak, 0)), 0).sum(axis=-1, keepdims=True)
+    visible = np.broadcast_to(mask[:, None].astype(bool), scores.shape)
+    peak = np.max(np.where(visible, scores, -np.inf), axis=-1, keepdims=True)
+    total = np.where(visible, np.exp(scores - np.where(np.isfinite(peak), peak, 0)), 0).sum(axis=-1, keepdims=True)
     return np.asarray(y * total / (total + more))
 
 
@@ -115,8 +117,8 @@ def _of_heads(site: Site, y: Array) -> Array:
 
 
 def _first_input(site: Site, y: Array) -> Array | None:
-    spot = site.values.place(site.names[0]) if site.names else None
-    same = spot is not None and spot.axes == site.place.axes and site.inputs[0].shape == y.shape
+    source = site.values.place(site.names[0]) if site.names else None
+    same = source is not None and source.axes == site.place.axes and site.inputs[0].shape == y.shape
     return np.asarray(site.inputs[0], np.float64) if same else None
 
 
@@ -124,8 +126,8 @@ def _neighbour(site: Site, y: Array) -> Array | None:
     """What another place of the layer holds, bit for bit."""
     end = {"post_attention_layernorm": "input_layernorm", "mlp.down_proj": "input_layernorm"}
     base, _, rest = site.place.name.partition(f".layers.{site.place.layer}.")
-    found = site.values.value(f"{base}.layers.{site.place.layer}.{end[rest]}", site.step) if rest in end else None
-    return None if found is None else np.asarray(found, np.float32).astype(np.float64)
+    changed = site.values.value(f"{base}.layers.{site.place.layer}.{end[rest]}", site.step) if rest in end else None
+    return None if changed is None else np.asarray(changed, np.float32).astype(np.float64)
 
 
 def _extra_bias(site: Site, y: Array) -> Array | None:
@@ -141,10 +143,10 @@ def _rest(n: int) -> int | None:
     return next((n - n % block for block in (64, 32, 16, 8, 4, 2) if 0 < n % block < n), None)
 
 
-def _behind(other: Change, site: Site, y: Array) -> Array | None:
+def _behind(change: Change, site: Site, y: Array) -> Array | None:
     """Other numbers in the channels that fill no whole block."""
-    start, found = _rest(y.shape[-1]), other(site, y)
-    return None if start is None or found is None else np.where(np.arange(y.shape[-1]) < start, y, found)
+    start, changed = _rest(y.shape[-1]), change(site, y)
+    return None if start is None or changed is None else np.where(np.arange(y.shape[-1]) < start, y, changed)
 
 
 def _before(site: Site, y: Array) -> Array | None:
@@ -179,12 +181,12 @@ def _narrow_sum(site: Site, y: Array) -> Array | None:
 
 
 _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
-    *((name, some, "is 1.23 times as large", lambda _, y: 1.23 * y) for name, some in {
+    *((name, op_names, "is 1.23 times as large", lambda _, y: 1.23 * y) for name, op_names in {
         "context.scaled": ("context",), "norm.scaled": _NORMS, "rope.scaled": ("rope",), "softmax.scaled": ("softmax",),
         "table.scaled": ("cos", "sin"), "weight.scaled": ("linear",), "mlp.scaled": ("swiglu",),
         "gradient.scaled": _GRADIENTS, "embedding.scaled": ("embedding",), "scores.scale": ("scores",)}.items()),
-    *((name, some, "is clamped to its usual size", lambda _, y: np.clip(y, -_usual(y), _usual(y)))
-      for name, some in {"linear.clamped": ("linear",), "norm.clamped": _NORMS, "residual.clamped": ("residual",),
+    *((name, op_names, "is clamped to its usual size", lambda _, y: np.clip(y, -_usual(y), _usual(y)))
+      for name, op_names in {"linear.clamped": ("linear",), "norm.clamped": _NORMS, "residual.clamped": ("residual",),
                          "mlp.clamped": ("swiglu",), "scores.clamped": ("scores",)}.items()),
     ("residual.scaled", ("residual",), "is the stream and 0.7 of the branch",
      lambda s, _: s.inputs[0] + 0.7 * np.asarray(s.inputs[1], np.float64)),
@@ -235,14 +237,14 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, Change], ...] = (
 
 def with_numbers(site: Site) -> Iterator[Hypothesis]:
     """The mistakes about a site's op that have a number of their own, with a number."""
-    for name, some, says, change in _ROWS:
-        if site.place.op in some:
-            one = Hypothesis(name, says, "", partial(_changed, change))
-            if one.compute(site) is not None:
-                yield one
+    for name, op_names, says, change in _ROWS:
+        if site.place.op in op_names:
+            hypothesis = Hypothesis(name, says, "", partial(_changed, change))
+            if hypothesis.compute(site) is not None:
+                yield hypothesis
 
 
 def _changed(change: Change, site: Site) -> Result | None:
     y, unit = OPS[site.place.op].truth(site)
-    found = change(site, y)
-    return None if found is None else (np.asarray(found, np.float64 if y.dtype.kind == "f" else y.dtype), unit)
+    changed = change(site, y)
+    return None if changed is None else (np.asarray(changed, np.float64 if y.dtype.kind == "f" else y.dtype), unit)

@@ -66,19 +66,19 @@ def judged(seed: Seed) -> Outcome | None:
     except ParityError:
         return None
     with np.errstate(all="ignore"):
-        found = diagnose(case.golden, candidate, case.weights)
-    if not found.verdicts.exit_code:
+        diagnosis = diagnose(case.golden, candidate, case.weights)
+    if not diagnosis.verdicts.exit_code:
         return replace(nothing(seed), shown=True)
-    names = [one.name for fault in found.faults for one in fault.explanations]
-    names += [one.name for fault in found.faults for one in fault.numbers]
+    names = [explanation.name for fault in diagnosis.faults for explanation in fault.explanations]
+    names += [explanation.name for fault in diagnosis.faults for explanation in fault.numbers]
     return replace(
         nothing(seed),
         shown=True,
         caught=True,
-        blamed=tuple(place for fault in found.faults for place in fault.places),
-        exact=bool(found.faults) and all(set(fault.places) & set(seed.wrong) for fault in found.faults),
+        blamed=tuple(place for fault in diagnosis.faults for place in fault.places),
+        exact=bool(diagnosis.faults) and all(set(fault.places) & set(seed.wrong) for fault in diagnosis.faults),
         names=tuple(dict.fromkeys(names)),
-        failures=tuple(found.failures),
+        failures=tuple(diagnosis.failures),
     )
 
 
@@ -88,39 +88,39 @@ Kind = tuple[str, str]
 
 def kinds(cases: Iterable[str] = CASES) -> dict[Kind, list[Seed]]:
     """The seeds of every mistake by op and name, in the order of the cases."""
-    found: dict[Kind, list[Seed]] = {}
+    seeds_of: dict[Kind, list[Seed]] = {}
     for name in cases:
         for seed in seeds(name):
-            found.setdefault((seed.op, seed.name), []).append(seed)
-    return found
+            seeds_of.setdefault((seed.op, seed.name), []).append(seed)
+    return seeds_of
 
 
-def outcomes(some: Sequence[Seed]) -> Iterator[Outcome]:
+def outcomes(seeds_of_kind: Sequence[Seed]) -> Iterator[Outcome]:
     """The outcomes of one kind: `_EACH` that are caught and all that are missed on the way to them.
 
     Where nothing shows, one that changes nothing; none of what cannot be made at the op.
     """
     said, caught, missed = set[str](), 0, 0
-    for seed in _spread(some):
+    for seed in _spread(seeds_of_kind):
         if caught == _EACH or missed == _TRIED:
             break
         if seed.hypothesis.says in said or not shows(seed):
             continue
-        found = judged(seed)
-        if found is None:
+        outcome = judged(seed)
+        if outcome is None:
             continue
-        yield found
-        said.add(found.says)
-        caught += found.caught
-        missed += not found.caught
+        yield outcome
+        said.add(outcome.says)
+        caught += outcome.caught
+        missed += not outcome.caught
     if not (caught or missed):
-        yield from (nothing(seed) for seed in islice(filter(possible, _spread(some)), 1))
+        yield from (nothing(seed) for seed in islice(filter(possible, _spread(seeds_of_kind)), 1))
 
 
-def _spread(some: Sequence[Seed]) -> list[Seed]:
+def _spread(seeds_of_kind: Sequence[Seed]) -> list[Seed]:
     """The first seed of each sentence, then the first of each place: at most some dozens of both."""
     sentences, places = dict[str, Seed](), dict[tuple[str, str], Seed]()
-    for seed in some:
+    for seed in seeds_of_kind:
         sentences.setdefault(seed.hypothesis.says, seed)
         places.setdefault((seed.case, seed.pattern), seed)
     chosen = [*list(sentences.values())[:_LOOKED_AT], *list(places.values())[:_LOOKED_AT]]

@@ -22,22 +22,24 @@ def _run(kind: Kind) -> tuple[Kind, list[Outcome]]:
     return kind, list(outcomes(_known()[kind]))
 
 
-def run(some: Sequence[Kind], workers: int = 1) -> Iterator[tuple[Kind, list[Outcome]]]:
+def run(selected: Sequence[Kind], workers: int = 1) -> Iterator[tuple[Kind, list[Outcome]]]:
     """Each kind with its outcomes: none where it changes nothing anywhere."""
     _known()  # forks find it in memory
     if workers == 1:
-        yield from map(_run, some)
+        yield from map(_run, selected)
         return
     with ProcessPoolExecutor(workers, mp_context=get_context("fork")) as pool:
-        yield from pool.map(_run, some, chunksize=4)
+        yield from pool.map(_run, selected, chunksize=4)
 
 
 def totals(every: Sequence[Outcome]) -> str:
     """How many seeds there are, and what became of them."""
-    caught = [one for one in every if one.caught]
+    caught = [outcome for outcome in every if outcome.caught]
     return (
-        f"{len(every)} derived seeds of {len({one.name for one in every})} names: {len(caught)} change a verdict, "
-        f"{sum(one.exact for one in caught)} are blamed on their op alone, {sum(one.named for one in caught)} are "
-        f"named, {sum(one.first == one.name for one in caught)} first. The library looks for its own mistakes here: "
+        f"{len(every)} derived seeds of {len({outcome.name for outcome in every})} names: {len(caught)} change a "
+        f"verdict, {sum(outcome.exact for outcome in caught)} are blamed on their op alone, "
+        f"{sum(outcome.named for outcome in caught)} are named, "
+        f"{sum(outcome.first == outcome.name for outcome in caught)} first. "
+        "The library looks for its own mistakes here: "
         "this says that it is sound, and is no rate of naming bugs."
     )

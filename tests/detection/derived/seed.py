@@ -29,9 +29,9 @@ class Case(Rerun):
         back = self._has_way_back(pattern)
         for layer, step in sorted(keys, key=lambda key: (key[0] != 1, key[1] != 1, key)):
             name = pattern.replace("{layer}", str(layer))
-            spot = place(name, self.right.config.num_hidden_layers)
-            passes = back and (not spot or spot.op not in _PARAMETERS)  # gradients of parameters are all recorded
-            if spot is None or not (passes or (name, step) in self.golden):
+            target = place(name, self.right.config.num_hidden_layers)
+            passes = back and (not target or target.op not in _PARAMETERS)  # gradients of parameters are all recorded
+            if target is None or not (passes or (name, step) in self.golden):
                 continue
             site = self.right.site(name, step)
             if site is not None:
@@ -40,8 +40,8 @@ class Case(Rerun):
     def _has_way_back(self, pattern: str) -> bool:
         """Whether a gradient is of this network: most of a way back is recorded nowhere, and is computed."""
         both = self.golden.case.mode == pb.ENCODER_DECODER
-        own = pattern.startswith("gradient.decoder") and ".encoder_" not in pattern
-        return pattern.startswith("gradient.") and self.golden.case.HasField("training") and (both or own)
+        decoder_alone = pattern.startswith("gradient.decoder") and ".encoder_" not in pattern
+        return pattern.startswith("gradient.") and self.golden.case.HasField("training") and (both or decoder_alone)
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:

@@ -21,23 +21,23 @@ NOTHING, MISSED = "nothing", "missed"
 _HEAD = "# Written by `python -m detection.derived --write`: op, name, and what the judge answers first.\n"
 
 
-def answers(found: Iterable[Outcome]) -> frozenset[str]:
+def answers(outcomes: Iterable[Outcome]) -> frozenset[str]:
     """The first answers to one kind of mistake."""
-    return frozenset(one.first if one.caught else MISSED if one.shown else NOTHING for one in found)
+    return frozenset(outcome.first if outcome.caught else MISSED if outcome.shown else NOTHING for outcome in outcomes)
 
 
 def lines(results: Mapping[Kind, Iterable[Outcome]]) -> str:
     """`outcomes.txt` of these results."""
-    rows = {kind: answers(found) for kind, found in results.items()}
+    rows = {kind: answers(outcomes) for kind, outcomes in results.items()}
     return _HEAD + "".join(
-        f"{op} {name} {' '.join(sorted(some))}\n" for (op, name), some in sorted(rows.items()) if some
+        f"{op} {name} {' '.join(sorted(names))}\n" for (op, name), names in sorted(rows.items()) if names
     )
 
 
 def committed() -> dict[Kind, frozenset[str]]:
     """The answers by op and name, as they are committed."""
     rows = (line.split() for line in OUTCOMES.read_text(encoding="ascii").splitlines() if not line.startswith("#"))
-    return {(op, name): frozenset(some) for op, name, *some in rows}
+    return {(op, name): frozenset(names) for op, name, *names in rows}
 
 
 def key(kind: Kind, answer: str) -> str:
@@ -48,11 +48,11 @@ def key(kind: Kind, answer: str) -> str:
 
 def why() -> dict[str, str]:
     """The sentence of every key of reasons.txt."""
-    return {one: reason.why for one, reason in reasons(REASONS, KINDS).items()}
+    return {answer: reason.why for answer, reason in reasons(REASONS, KINDS).items()}
 
 
 def without_reason(rows: Mapping[Kind, frozenset[str]]) -> list[str]:
     """The answers of other names, and the mistakes that change nothing, of which nobody has said why."""
     known = why()
-    wanted = {key(kind, one) for kind, some in rows.items() for one in some if one != kind[1]}
-    return sorted(wanted - set(known))
+    needed = {key(kind, answer) for kind, names in rows.items() for answer in names if answer != kind[1]}
+    return sorted(needed - set(known))

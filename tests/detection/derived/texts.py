@@ -61,7 +61,7 @@ def _store_encoding(out: pb.Encoding, state: State) -> None:
         out.offset.extend(pb.Span(begin=begin, end=end) for begin, end in state["offsets"])
 
 
-def _made(golden: Recording, oracle: Oracle, wrong: Wrong) -> Iterator[tuple[Any, Any, bool]]:
+def _pairs(golden: Recording, oracle: Oracle, wrong: Wrong) -> Iterator[tuple[Any, Any, bool]]:
     """Texts as the golden has them and as the mistake makes them, and whether it shows."""
     kind, stage = _KIND[wrong.stage], TABLE[wrong.stage]
     for message in messages_of(golden.tokenization, kind):
@@ -76,8 +76,8 @@ def _made(golden: Recording, oracle: Oracle, wrong: Wrong) -> Iterator[tuple[Any
 
 def _diagnosed(golden: Recording, wrong: Wrong, both: Sequence[tuple[Any, Any]]) -> TokenDiagnosis:
     sides = [pb.Tokenization(**{_KIND[wrong.stage]: messages}) for messages in zip(*both, strict=True)]
-    right, candidate = (replace(golden, tokenization=side, source="golden.pb") for side in sides)
-    return diagnose_tokenization(right, candidate, directory_of(golden, None))
+    correct, candidate = (replace(golden, tokenization=side, source="golden.pb") for side in sides)
+    return diagnose_tokenization(correct, candidate, directory_of(golden, None))
 
 
 class Answer(NamedTuple):
@@ -90,18 +90,20 @@ class Answer(NamedTuple):
 def answer(wrong: Wrong) -> Answer | None:
     """What the judge says of a mistake, on the first golden in which it shows; None where it shows in none."""
     for golden, oracle in _goldens():
-        shown = ((message, stored) for message, stored, shows in _made(golden, oracle, wrong) if shows)
+        shown = ((message, stored) for message, stored, shows in _pairs(golden, oracle, wrong) if shows)
         if both := list(islice(shown, _TEXTS)):
-            found = _diagnosed(golden, wrong, both)
-            names = {f.stage: [e.name for e in f.explanations if e.whole == e.of] for f in found.faults}
-            return Answer(found.verdicts.exit_code == 1, names)
+            diagnosis = _diagnosed(golden, wrong, both)
+            names = {f.stage: [e.name for e in f.explanations if e.whole == e.of] for f in diagnosis.faults}
+            return Answer(diagnosis.verdicts.exit_code == 1, names)
     return None
 
 
 def first_names(wrong: Wrong) -> Iterator[str]:
     """The first explanation of its stage, on each golden in which the mistake shows, with all the golden's texts."""
     for golden, oracle in _goldens():
-        texts = list(_made(golden, oracle, wrong))
+        texts = list(_pairs(golden, oracle, wrong))
         if any(shows for *_, shows in texts):
-            found = _diagnosed(golden, wrong, [(right, stored if shows else right) for right, stored, shows in texts])
-            yield next((fault.name for fault in found.faults if fault.stage == wrong.stage), "")
+            diagnosis = _diagnosed(
+                golden, wrong, [(correct, stored if shows else correct) for correct, stored, shows in texts]
+            )
+            yield next((fault.name for fault in diagnosis.faults if fault.stage == wrong.stage), "")

@@ -99,34 +99,38 @@ def _rows(
 
 def table(rows: Sequence[Row]) -> Table:
     """A row for each way and arithmetic."""
-    made = Table(*_COLUMNS, box=None)
+    grid = Table(*_COLUMNS, box=None)
     for (way, dtype), group in groupby(
         sorted(rows, key=lambda row: (WAYS.index(row.way), row.dtype)), key=lambda row: (row.way.name, row.dtype)
     ):
         ran = [row.verdicts for row in group if row.verdicts is not None]
         worst = max(
-            (one for one in ran if one.worst), key=lambda one: one.worst.share if one.worst else 0, default=None
+            (verdicts for verdicts in ran if verdicts.worst),
+            key=lambda verdicts: verdicts.worst.share if verdicts.worst else 0,
+            default=None,
         )
         share, where = (
             ("", "")
             if worst is None or worst.worst is None
             else (percent(worst.worst.share), f"{worst.worst.where} of {worst.case.name}")
         )
-        compared = f"{sum(one.compared for one in ran)} of {sum(one.of for one in ran)}"
-        made.add_row(way, dtype, str(len(ran)), str(sum(not one.exit_code for one in ran)), compared, share, where)
-    return made
+        compared = f"{sum(verdicts.compared for verdicts in ran)} of {sum(verdicts.of for verdicts in ran)}"
+        grid.add_row(
+            way, dtype, str(len(ran)), str(sum(not verdicts.exit_code for verdicts in ran)), compared, share, where
+        )
+    return grid
 
 
 def as_json(row: Row) -> dict[str, object]:
     """Plain values of a row."""
-    found = row.verdicts
-    worst = None if found is None or found.worst is None else found.worst
+    verdicts = row.verdicts
+    worst = None if verdicts is None or verdicts.worst is None else verdicts.worst
     return {
         "way": row.way.name,
         "case": row.case,
         "arithmetic": row.dtype,
         "reason": row.reason,
-        "verdict": found and found.word,
+        "verdict": verdicts and verdicts.word,
         "worst_share": worst and float(worst.share),
         "where": worst and worst.where,
     }

@@ -25,8 +25,8 @@ def rounded(a: Array) -> Array:
     """The nearest TF32 of each element, ties to even, as float32."""
     bits = np.ascontiguousarray(a, np.float32).view(np.uint32)
     half = np.uint32((1 << _DROPPED - 1) - 1) + (bits >> np.uint32(_DROPPED) & np.uint32(1))
-    kept = (bits + half) & ~np.uint32((1 << _DROPPED) - 1)
-    return np.asarray(np.where(np.isfinite(a), kept.view(np.float32), a))
+    shortened = (bits + half) & ~np.uint32((1 << _DROPPED) - 1)
+    return np.asarray(np.where(np.isfinite(a), shortened.view(np.float32), a))
 
 
 def _product(a: Array, b: Array) -> Array:

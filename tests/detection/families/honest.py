@@ -95,8 +95,8 @@ def _halves(linear: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.
     half = weight.shape[-1] // 2
     if not half:
         return linear(x, weight, bias)
-    made = linear(x[..., :half], weight[..., :half]) + linear(x[..., half:], weight[..., half:])
-    return made if bias is None else made + bias
+    product = linear(x[..., :half], weight[..., :half]) + linear(x[..., half:], weight[..., half:])
+    return product if bias is None else product + bias
 
 
 def _rows(linear: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:

@@ -66,15 +66,15 @@ class Judge:
     def said(self, candidate: Recording, blame: Sequence[str] = ()) -> Said:
         """What the judge says of a recording, and whether it blames those that it must."""
         start = perf_counter()
-        found = diagnose(self.golden, candidate, self.weights)
+        diagnosis = diagnose(self.golden, candidate, self.weights)
         seconds = perf_counter() - start
-        names = [(tap.name, tap.step) for tap in wrong_taps(found)]
+        names = [(tap.name, tap.step) for tap in wrong_taps(diagnosis)]
         slices = network(self.golden, candidate, self.weights).slices
-        right = [key for key in names if modules_of(slices, self.golden, key) & {*blame}]
-        innocent = [f"{name} (step {step})" for name, step in names if (name, step) not in right]
-        share = max((tap.share for tap in found.verdicts.taps), default=0.0)
-        problem = "; ".join(f"{one.where}: {one.rule}" for one in found.verdicts.problems[:1])
-        return Said(problem, share, tuple(name for name, _ in right), tuple(innocent), seconds)
+        inside = [key for key in names if modules_of(slices, self.golden, key) & {*blame}]
+        innocent = [f"{name} (step {step})" for name, step in names if (name, step) not in inside]
+        share = max((tap.share for tap in diagnosis.verdicts.taps), default=0.0)
+        problem = "; ".join(f"{broken.where}: {broken.rule}" for broken in diagnosis.verdicts.problems[:1])
+        return Said(problem, share, tuple(name for name, _ in inside), tuple(innocent), seconds)
 
 
 class Said(NamedTuple):
@@ -82,14 +82,14 @@ class Said(NamedTuple):
 
     problem: str
     share: float
-    right: tuple[str, ...]
+    inside: tuple[str, ...]
     innocent: tuple[str, ...]
     seconds: float
 
 
-def wrong_taps(found: Diagnosis) -> list[Any]:
+def wrong_taps(diagnosis: Diagnosis) -> list[Any]:
     """The verdicts of every tap of a fault."""
-    return [verdict for one in found.faults for verdict in one.fault.wrong]
+    return [verdict for finding in diagnosis.faults for verdict in finding.fault.wrong]
 
 
 def modules_of(slices: Slices, golden: Recording, key: tuple[str, int]) -> set[str]:

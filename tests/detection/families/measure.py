@@ -105,7 +105,7 @@ def _count(here: Family, name: str, said: Said) -> None:
         here.missed.append(name)
         return
     here.smallest_wrong = min(here.smallest_wrong, said.share)
-    if not said.right:
+    if not said.inside:
         here.astray.append(f"{name}: {_listed(said.innocent)}")
     elif said.innocent:
         here.innocent.append(f"{name}: {_listed(said.innocent)}")

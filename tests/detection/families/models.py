@@ -203,5 +203,5 @@ def tiny(family: str) -> Any:
 
 def result(output: Any) -> torch.Tensor:
     """A model's result: logits, or the last hidden state of one without a head."""
-    made: torch.Tensor = output.logits if "logits" in output else output.last_hidden_state
-    return made
+    tensor: torch.Tensor = output.logits if "logits" in output else output.last_hidden_state
+    return tensor

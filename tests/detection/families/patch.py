@@ -40,12 +40,12 @@ def filled(parameter: torch.Tensor, value: torch.Tensor) -> Iterator[None]:
 @contextmanager
 def exchanged(module: nn.Module, first: str, second: str) -> Iterator[None]:
     """Two modules within a third, each in the other's place."""
-    one, other = module.get_submodule(first), module.get_submodule(second)
-    module._modules[first], module._modules[second] = other, one
+    left, right = module.get_submodule(first), module.get_submodule(second)
+    module._modules[first], module._modules[second] = right, left
     try:
         yield
     finally:
-        module._modules[first], module._modules[second] = one, other
+        module._modules[first], module._modules[second] = left, right
 
 
 @contextmanager
@@ -68,7 +68,9 @@ def arguments_of(module: nn.Module, change: Callable[[dict[str, Any]], None]) ->
     """A module whose forward gets other arguments: `change` edits them by name."""
     signature = inspect.signature(type(module).forward)
     itself, *_ = signature.parameters
-    rest = next((name for name, one in signature.parameters.items() if one.kind is one.VAR_KEYWORD), "")
+    rest = next(
+        (name for name, parameter in signature.parameters.items() if parameter.kind is parameter.VAR_KEYWORD), ""
+    )
 
     def around(inner: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         named = dict(signature.bind(module, *args, **kwargs).arguments)

@@ -38,7 +38,7 @@ class Subject:
         """Results of all positions, [batch, query, …], from one forward for each step, with a cache between them."""
         model, steps = self.model if model is None else model, self.steps if steps is None else steps
         names = inspect.signature(type(self.model).forward).parameters
-        (name, *_) = (*(one for one in _CACHES if one in names), "")
+        (name, *_) = (*(cache for cache in _CACHES if cache in names), "")
         results, state, start = [], None, 0
         with torch.no_grad():
             for length in steps:
@@ -119,9 +119,9 @@ class _Noted(TorchFunctionMode):
 def subject(family: str, *, bfloat16: bool = False) -> Subject:
     """A family's model with its inputs; the first row begins with padding."""
     model = _halved(tiny(family)) if bfloat16 else tiny(family)
-    made = Subject(family, model, *_request(family, model))
-    assert made.clean is not None and made.calls  # now, while nothing is changed
-    return made
+    prepared = Subject(family, model, *_request(family, model))
+    assert prepared.clean is not None and prepared.calls  # now, while nothing is changed
+    return prepared
 
 
 def _request(family: str, model: Any) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
@@ -156,7 +156,7 @@ def restored(model: nn.Module) -> Iterator[None]:
 
 def _halved(model: nn.Module) -> nn.Module:
     """A copy with parameters in bfloat16; buffers, RoPE's frequencies among them, stay as transformers has them."""
-    made = deepcopy(model)
-    for parameter in made.parameters():
+    copy = deepcopy(model)
+    for parameter in copy.parameters():
         parameter.data = parameter.data.bfloat16()
-    return made
+    return copy

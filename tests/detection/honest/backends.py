@@ -87,8 +87,8 @@ def _compiled_as_it_is(head_dim: int) -> bool:
     draw = torch.Generator().manual_seed(0)
     query, key = (torch.randn(1, 2, length, head_dim, generator=draw) for length in (3, 8))
     mask = torch.zeros(1, 1, 3, 8)
-    one, other = (_by_flex(function, query, key, key, mask, 1.0)[0] for function in (flex_attention, _compile()))
-    return torch.allclose(one, other, rtol=1e-4, atol=1e-4)
+    eager, fused = (_by_flex(function, query, key, key, mask, 1.0)[0] for function in (flex_attention, _compile()))
+    return torch.allclose(eager, fused, rtol=1e-4, atol=1e-4)
 
 
 def _compile() -> Any:

@@ -25,19 +25,19 @@ class Regrouped(Around):
 
     groups: Groups
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run every batch; taps come in the order of the first one."""
         taken: dict[tuple[str, int], list[Any]] = {}
         rows = len(next(value for name, value in inputs.items() if name.startswith("input.")))
         groups = self.groups(rows)
         for group in groups:
-            given = {name: value[group] for name, value in inputs.items()}
-            self.inner(case, given, lambda name, step, x: taken.setdefault((name, step), []).append(x), wanted)
+            part = {name: value[group] for name, value in inputs.items()}
+            self.inner(case, part, lambda name, step, x: taken.setdefault((name, step), []).append(x), is_wanted)
         ran = [row for group in groups for row in group]
         order = [ran.index(row) for row in range(rows)]
         for (name, step), parts in taken.items():
-            spot = place(name, case.config.num_hidden_layers)
-            batched = spot is not None and spot.axes[0] == "batch"
+            target = place(name, case.config.num_hidden_layers)
+            batched = target is not None and target.axes[0] == "batch"
             tap(name, step, torch.cat(parts)[order] if batched else parts[0])
 
 

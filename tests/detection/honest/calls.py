@@ -22,7 +22,7 @@ _ATTENTION = (".q_rope", ".k_rope", ".encoder_k_rope", "cache_", ".mask", ".scor
 """Parts of the names of taps that only the attention function itself can show."""
 
 
-def given(change: Callable[[Any, str, dict[str, Any]], None], after: Callable[..., None] | None = None) -> Change:
+def calling(change: Callable[[Any, str, dict[str, Any]], None], after: Callable[..., None] | None = None) -> Change:
     """`change(stack, name, arguments)` before each stack's forward, `after(stack, name, result)` behind it."""
 
     def patches(runner: EncoderDecoder) -> Iterable[Patch]:
@@ -109,8 +109,8 @@ def _static_cache(runner: EncoderDecoder) -> Iterable[Patch]:
         if mask is not None and mask.ndim == 4:  # it covers every slot of the cache
             arguments["decoder_attention_mask"] = torch.nn.functional.pad(mask, (0, _SPARE + 160 - mask.shape[-1]))
         if arguments.get("past_key_values") is None and arguments.get("cache") is None:
-            own = StaticCache(config=config, max_cache_len=_SPARE + 160)
-            arguments["past_key_values"] = EncoderDecoderCache(own, DynamicCache())
+            self_cache = StaticCache(config=config, max_cache_len=_SPARE + 160)
+            arguments["past_key_values"] = EncoderDecoderCache(self_cache, DynamicCache())
         return plain(**arguments)
 
     return ((model, "forward", forward),)
@@ -123,9 +123,13 @@ def _without_spare(case: pb.Case, name: str, step: int, value: Any) -> Iterable[
         return ((name, value),)
     kind = name.rpartition(".")[2]
     if kind in ("cache_keys", "cache_values"):
-        kept = value[:, :, :stop].clone()
-        own = kept[:, :, stop - case.steps[step] :]
-        return ((name.replace("cache_keys", "k_rope"), own), (name, kept)) if kind == "cache_keys" else ((name, kept),)
+        filled = value[:, :, :stop].clone()
+        appended = filled[:, :, stop - case.steps[step] :]
+        return (
+            ((name.replace("cache_keys", "k_rope"), appended), (name, filled))
+            if kind == "cache_keys"
+            else ((name, filled),)
+        )
     if kind in ("mask", "scores", "probs"):
         return ((name, torch.cat((value[..., :stop], value[..., _SPARE + 160 :]), dim=-1)),)
     return () if kind == "k_rope" else ((name, value),)
@@ -171,12 +175,12 @@ def _loud(runner: EncoderDecoder) -> Iterable[Patch]:
 
 
 VARIATIONS = (
-    Variation("call_embeddings", "embeddings given instead of ids", ours(given(_embeddings))),
-    Variation("call_square_masks", "4-D bool masks instead of padding", ours(given(_square_masks)), _not_generating),
-    Variation("call_added_masks", "4-D masks of 0 and -inf", ours(given(_added_masks)), _not_generating),
-    Variation("call_explicit", "masks without padding and counted positions are given", ours(given(explicit))),
+    Variation("call_embeddings", "embeddings given instead of ids", ours(calling(_embeddings))),
+    Variation("call_square_masks", "4-D bool masks instead of padding", ours(calling(_square_masks)), _not_generating),
+    Variation("call_added_masks", "4-D masks of 0 and -inf", ours(calling(_added_masks)), _not_generating),
+    Variation("call_explicit", "masks without padding and counted positions are given", ours(calling(explicit))),
     Variation("call_attentions", "attention weights and hidden states returned",
-        ours(given(_attentions, _emit_attentions),
+        ours(calling(_attentions, _emit_attentions),
         shows=lambda row: not any(part in row.pattern for part in _ATTENTION))),
     Variation("call_static_cache", "a static cache with spare slots", ours(_static_cache, see=_without_spare),
         _shows_caches),

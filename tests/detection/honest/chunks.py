@@ -28,42 +28,42 @@ class Rechunked(Around):
 
     steps: Steps
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run the other steps; taps come name by name."""
-        other = pb.Case.FromString(case.SerializeToString())
-        other.steps[:] = self.steps(case.steps)
-        other.max_new_tokens = 0
-        other.ClearField("generation")
+        rechunked = pb.Case.FromString(case.SerializeToString())
+        rechunked.steps[:] = self.steps(case.steps)
+        rechunked.max_new_tokens = 0
+        rechunked.ClearField("generation")
         taken: dict[str, dict[int, Any]] = {}
-        self.inner(other, inputs, lambda name, step, x: taken.setdefault(name, {}).update({step: x}), wanted)
+        self.inner(rechunked, inputs, lambda name, step, x: taken.setdefault(name, {}).update({step: x}), is_wanted)
         for name, parts in taken.items():
-            spot = place(name, case.config.num_hidden_layers)
-            assert spot is not None
-            for step, value in _cut(spot, parts, other.steps, case.steps).items():
+            target = place(name, case.config.num_hidden_layers)
+            assert target is not None
+            for step, value in _cut(target, parts, rechunked.steps, case.steps).items():
                 tap(name, step, value)
         if case.max_new_tokens:  # by the case's own prompt
             self.inner(case, inputs, tap, lambda _name: False)
 
 
-def _cut(spot: Place, parts: Mapping[int, Any], ran: Sequence[int], steps: Sequence[int]) -> dict[int, Any]:
+def _cut(target: Place, parts: Mapping[int, Any], ran: Sequence[int], steps: Sequence[int]) -> dict[int, Any]:
     """A tap as the case's steps have it, from what it was in the steps that were run."""
-    if spot.name.startswith("encoder.") or (spot.axes == ("batch", "key") and "encoder_" in spot.name):
+    if target.name.startswith("encoder.") or (target.axes == ("batch", "key") and "encoder_" in target.name):
         return {0: parts[0]}
     ends = list(accumulate(ran))
     spans = list(enumerate(pairwise(accumulate(steps, initial=0))))
-    if "query" in spot.axes:
-        whole = _joined(spot, parts, ran)
-        return {step: _rows(spot, whole, start, stop, ends[-1]) for step, (start, stop) in spans}
-    if spot.op == "cache":
+    if "query" in target.axes:
+        whole = _joined(target, parts, ran)
+        return {step: _rows(target, whole, start, stop, ends[-1]) for step, (start, stop) in spans}
+    if target.op == "cache":
         last = parts[len(ran) - 1]
         return {step: last[:, :, :stop] for step, (_, stop) in spans}
-    return {step: parts[0] for step, _ in spans} if spot.name.endswith(_EVERY_STEP) else {0: parts[0]}
+    return {step: parts[0] for step, _ in spans} if target.name.endswith(_EVERY_STEP) else {0: parts[0]}
 
 
-def _joined(spot: Place, parts: Mapping[int, Any], ran: Sequence[int]) -> Any:
+def _joined(target: Place, parts: Mapping[int, Any], ran: Sequence[int]) -> Any:
     """All rows in one; a row's keys stand where they would if every slot were there, and 0 where it has none."""
-    axis, total = spot.axes.index("query"), sum(ran)
-    if "key" not in spot.axes:
+    axis, total = target.axes.index("query"), sum(ran)
+    if "key" not in target.axes:
         return torch.cat([parts[step] for step in range(len(ran))], dim=axis)
     encoder = parts[0].shape[-1] - ran[0]
     wide = []
@@ -74,9 +74,9 @@ def _joined(spot: Place, parts: Mapping[int, Any], ran: Sequence[int]) -> Any:
     return torch.cat(wide, dim=axis)
 
 
-def _rows(spot: Place, whole: Any, start: int, stop: int, total: int) -> Any:
-    rows = whole.narrow(spot.axes.index("query"), start, stop - start)
-    return torch.cat((rows[..., :stop], rows[..., total:]), dim=-1) if "key" in spot.axes else rows
+def _rows(target: Place, whole: Any, start: int, stop: int, total: int) -> Any:
+    rows = whole.narrow(target.axes.index("query"), start, stop - start)
+    return torch.cat((rows[..., :stop], rows[..., total:]), dim=-1) if "key" in target.axes else rows
 
 
 def _in(steps: Steps) -> Build:

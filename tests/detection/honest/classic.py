@@ -47,7 +47,7 @@ class _Changed:
         """The model's own."""
         return self.inner.parameters
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run every batch and hand over the case's rows."""
         taken: dict[str, list[Any]] = {}
         groups = self.groups(len(inputs["input.encoder_attention_mask"]))
@@ -55,14 +55,14 @@ class _Changed:
         patches = [patch.object(owner, name, value) for owner, name, value in self.change(self.inner.model)]
         try:
             torch.set_num_threads(self.threads)
-            for one in patches:
-                one.start()
+            for change in patches:
+                change.start()
             for group in groups:
-                given = {name: value[group] for name, value in inputs.items()}
-                self.inner(case, given, lambda name, _step, x: taken.setdefault(name, []).append(x), wanted)
+                part = {name: value[group] for name, value in inputs.items()}
+                self.inner(case, part, lambda name, _step, x: taken.setdefault(name, []).append(x), is_wanted)
         finally:
-            for one in patches:
-                one.stop()
+            for change in patches:
+                change.stop()
             torch.set_num_threads(before)
         ran = [row for group in groups for row in group]
         order = [ran.index(row) for row in range(len(set(ran)))]
@@ -125,13 +125,13 @@ def _bias_first(linear: Any, x: torch.Tensor) -> torch.Tensor:
 def _unfused(model: Any) -> Iterable[Patch]:
     """q, k and v by three projections of their own."""
     for layer in model.layers:
-        own = layer.self_attn.qkv_proj
+        qkv_proj = layer.self_attn.qkv_proj
 
-        def project(x: torch.Tensor, own: Any = own) -> torch.Tensor:
-            parts = zip(own.weight.chunk(3), own.bias.chunk(3), strict=True)
+        def project(x: torch.Tensor, qkv_proj: Any = qkv_proj) -> torch.Tensor:
+            parts = zip(qkv_proj.weight.chunk(3), qkv_proj.bias.chunk(3), strict=True)
             return torch.cat([functional.linear(x, weight, bias) for weight, bias in parts], dim=-1)
 
-        yield own, "forward", project
+        yield qkv_proj, "forward", project
 
 
 def _queries_scaled(_model: Any) -> Iterable[Patch]:
@@ -162,12 +162,12 @@ class _Specification:
     run: pb.Run
     producer: str = "qwen3_spec"
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run the case."""
         taps = classic_run(case.config, load_classic(self.directory), inputs, self.arithmetic)
         for name, value in taps.items():
-            spot = place(name, case.config.num_hidden_layers)
-            if wanted(name) and spot is not None:
+            target = place(name, case.config.num_hidden_layers)
+            if is_wanted(name) and target is not None:
                 tap(name, 0, value)
 
 
@@ -186,23 +186,23 @@ def is_classic(golden: Recording) -> bool:
     return golden.case.mode == pb.CLASSIC_ENCODER
 
 
-def _made(name: str, says: str, build: Build) -> Variation:
+def _entry(name: str, says: str, build: Build) -> Variation:
     return Variation(f"classic_{name}", says, build, is_classic)
 
 
 VARIATIONS = (
-    _made("eager", "our implementation as it is", _ours()),
-    _made("sdpa", "torch's fused attention", _ours(backend="sdpa")),
-    _made("threads_2", "two threads", _ours(threads=2)),
-    _made("rows_alone", "every row in a batch of its own", _ours(groups=lambda rows: [[row] for row in range(rows)])),
-    _made("rows_reversed", "the batch in reverse order", _ours(groups=lambda rows: [list(range(rows))[::-1]])),
-    _made("norm_one_pass", "the mean square less the squared mean", _ours(_modules(nn.LayerNorm, _in_one_pass))),
-    _made("norm_float64", "LayerNorm in float64", _ours(_modules(nn.LayerNorm, _wide))),
-    _made("linear_backwards", "sums from the last term", _ours(_modules(nn.Linear, _summed_backwards))),
-    _made("linear_bias_first", "plain sums that start with the bias", _ours(_modules(nn.Linear, _bias_first))),
-    _made("qkv_unfused", "three projections", _ours(_unfused)),
-    _made("queries_scaled", "the scale on the queries", _ours(_queries_scaled)),
-    _made("gelu_erf", "GELU written out", _ours(_gelu_by_erf)),
-    _made("sequential_float32", "float32, one term after the other", _specification(SEQUENTIAL_FLOAT32)),
-    _made("float64", "the specification in float64", _specification(FLOAT64)),
+    _entry("eager", "our implementation as it is", _ours()),
+    _entry("sdpa", "torch's fused attention", _ours(backend="sdpa")),
+    _entry("threads_2", "two threads", _ours(threads=2)),
+    _entry("rows_alone", "every row in a batch of its own", _ours(groups=lambda rows: [[row] for row in range(rows)])),
+    _entry("rows_reversed", "the batch in reverse order", _ours(groups=lambda rows: [list(range(rows))[::-1]])),
+    _entry("norm_one_pass", "the mean square less the squared mean", _ours(_modules(nn.LayerNorm, _in_one_pass))),
+    _entry("norm_float64", "LayerNorm in float64", _ours(_modules(nn.LayerNorm, _wide))),
+    _entry("linear_backwards", "sums from the last term", _ours(_modules(nn.Linear, _summed_backwards))),
+    _entry("linear_bias_first", "plain sums that start with the bias", _ours(_modules(nn.Linear, _bias_first))),
+    _entry("qkv_unfused", "three projections", _ours(_unfused)),
+    _entry("queries_scaled", "the scale on the queries", _ours(_queries_scaled)),
+    _entry("gelu_erf", "GELU written out", _ours(_gelu_by_erf)),
+    _entry("sequential_float32", "float32, one term after the other", _specification(SEQUENTIAL_FLOAT32)),
+    _entry("float64", "the specification in float64", _specification(FLOAT64)),
 )

@@ -45,18 +45,18 @@ def budgets(
     text = TOLERANCES.read_text(encoding="utf-8")
     table = text_format.Parse(text, pb.Tolerances())
     measured, alarms = measure(variation, only, quick, levels or ("all",))
-    found = rows(table, measured, smallest(mutants) if mutants else None)
+    measured_rows = rows(table, measured, smallest(mutants) if mutants else None)
     screen = console()
-    screen.print(page(found))
+    screen.print(page(measured_rows))
     for alarm in alarms:
         screen.print(f"false alarm: {alarm}", markup=False)
-    broken = [row for row in found if row.problems]
+    broken = [row for row in measured_rows if row.problems]
     for row in broken:
         name = f"{row.kind} {row.op or 'every other op'} {row.measure}"
         screen.print(f"{name} {row.headroom:g}: {'; '.join(row.problems)}; {row.proposed:g} would fit", markup=False)
     if write and not alarms:
         head = text[: text.index("\nheadroom") + 1]
-        write_whole(TOLERANCES, written(proposed(table, found), head))
+        write_whole(TOLERANCES, written(proposed(table, measured_rows), head))
         screen.print(f"written: {TOLERANCES}\nnext: python -m qwen3_golden.manifest --write", markup=False)
     sys.exit(1 if alarms or (check and broken) else 0)
 
@@ -67,18 +67,18 @@ def measure(
     """The worst errors of the variations and cases that match, and every false alarm at these levels of recording."""
     from detection.honest.run import VARIATIONS, network_goldens, run
 
-    chosen = [one for one in VARIATIONS if fnmatchcase(one.name, variation) and not (quick and one.slow)]
+    chosen = [tried for tried in VARIATIONS if fnmatchcase(tried.name, variation) and not (quick and tried.slow)]
     if not chosen:
-        names = ", ".join(one.name for one in VARIATIONS)
+        names = ", ".join(tried.name for tried in VARIATIONS)
         raise ParityError(
             variation, "no honest variation has such a name", expected=names, got="no match", next_step="choose one"
         )
     paths, alarms, measured = network_goldens(only), [], []
     with TemporaryDirectory() as folder:
-        for one in track(chosen, description="honest variations"):
-            for outcome in run(one, paths, Path(folder) / one.name, levels):
-                measured.append(errors_of(outcome.verdicts, outcome.ops, one.name))
-                alarms += [f"{one.name}, {outcome.case}, {outcome.level}: {alarm}" for alarm in outcome.alarms]
+        for tried in track(chosen, description="honest variations"):
+            for outcome in run(tried, paths, Path(folder) / tried.name, levels):
+                measured.append(errors_of(outcome.verdicts, outcome.ops, tried.name))
+                alarms += [f"{tried.name}, {outcome.case}, {outcome.level}: {alarm}" for alarm in outcome.alarms]
     return worst(measured), alarms
 
 
@@ -89,7 +89,7 @@ def smallest(path: Path) -> Mapping[tuple[str, str], float]:
     """
     try:
         outcomes: list[dict[str, Any]] = json.loads(path.read_text(encoding="utf-8"))["mutants"]
-        ran = [[case for case in one["cases"] if case["caught"] and not case.get("refused")] for one in outcomes]
+        ran = [[case for case in mutant["cases"] if case["caught"] and not case.get("refused")] for mutant in outcomes]
         shares = [[_number(case["share"]) for case in cases] for cases in ran]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise ParityError(
@@ -99,17 +99,17 @@ def smallest(path: Path) -> Mapping[tuple[str, str], float]:
             got=repr(error),
             next_step="write it with python -m detection.mutants --json",
         ) from None
-    return {("run", ""): min((max(one) for one in shares if one), default=math.inf)}
+    return {("run", ""): min((max(by_case) for by_case in shares if by_case), default=math.inf)}
 
 
 def _number(share: float | None) -> float:
     return math.inf if share is None else share
 
 
-def page(found: list[Row]) -> Table:
+def page(measured_rows: list[Row]) -> Table:
     """One line for each number of the table."""
     table = Table("kind", "op", "measure", "worst honest", "headroom", "used", "seeded", "where")
-    for row in found:
+    for row in measured_rows:
         if row.honest.error:
             seeded = "" if row.seeded is None else f"{row.seeded:.3g} ×"
             line = (row.kind, row.op or "every other", row.measure, f"{row.honest.error:.2f}", f"{row.headroom:g}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from detection.honest.calls import explicit, given
+from detection.honest.calls import calling, explicit
 from detection.honest.ours import ours
 from detection.honest.variation import Variation, float32_alone
 from qwen3_golden import Recording, pb
@@ -25,7 +25,7 @@ def _relative(golden: Recording) -> bool:
     """Whether every key is rotated, so that only distances count, by angles that are hardly rounded."""
     unrotated = golden.case.mode == pb.ENCODER_DECODER and not golden.case.config.rotate_encoder_keys
     positions = [item.array for item in golden if item.info.name.endswith("_position_ids")]
-    return float32_alone(golden) and not unrotated and max(int(one.max()) for one in positions) < _NEAR
+    return float32_alone(golden) and not unrotated and max(int(ids.max()) for ids in positions) < _NEAR
 
 
 _CHOSEN = ("generated_ids", "next_token_probs")
@@ -37,5 +37,5 @@ def _outputs(row: pb.Tap) -> bool:
 
 
 VARIATIONS = (
-    Variation("positions_from_1", "every position one further", ours(given(_later), shows=_outputs), _relative),
+    Variation("positions_from_1", "every position one further", ours(calling(_later), shows=_outputs), _relative),
 )

@@ -31,8 +31,8 @@ def _permute(parameter: Tensor | None, dim: int) -> nn.Parameter | None:
     """Heads of `[heads * dim, …]` from halves to pairs."""
     if parameter is None:
         return None
-    apart = parameter.detach().view(-1, dim, *parameter.shape[1:])
-    return nn.Parameter(apart[:, _pairs(dim)].flatten(0, 1))
+    heads = parameter.detach().view(-1, dim, *parameter.shape[1:])
+    return nn.Parameter(heads[:, _pairs(dim)].flatten(0, 1))
 
 
 def _permuted(runner: EncoderDecoder) -> Iterable[Patch]:

@@ -51,8 +51,8 @@ def _outside(module: nn.Linear, x: Tensor) -> tuple[int, ...]:
 def _in_blocks(module: nn.Linear, x: Tensor) -> Tensor:
     parts = zip(torch.split(x, _BLOCK, -1), torch.split(module.weight, _BLOCK, 1), strict=True)
     total = x.new_zeros(_outside(module, x))
-    for given, weight in parts:
-        total = total + given @ weight.T
+    for block, weight in parts:
+        total = total + block @ weight.T
     return _biased(total, module)
 
 

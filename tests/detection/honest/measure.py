@@ -46,17 +46,17 @@ Errors = dict[Key, Worst]
 
 def errors_of(verdicts: Verdicts, ops: Iterable[OpVerdict], label: str) -> Errors:
     """The worst error at each op of one run, against the golden and on its own inputs; `label` says whose run."""
-    found: Errors = {}
+    errors_by_key: Errors = {}
     for tap in verdicts.taps:
         if tap.shares is not None:
-            room = headroom("run", tap.op)
-            errors = {one: getattr(tap.shares, one) * getattr(room, one) for one in MEASURES}
-            _note(found, "run", tap.op, errors, f"{label}, {verdicts.case.name}: {tap.where}")
+            budget = headroom("run", tap.op)
+            errors = {measure: getattr(tap.shares, measure) * getattr(budget, measure) for measure in MEASURES}
+            _note(errors_by_key, "run", tap.op, errors, f"{label}, {verdicts.case.name}: {tap.where}")
     for op in ops:
         if not op.reason and not op.others:  # a group of ops has no unit of its own
             where = f"{label}, {verdicts.case.name}: {op.name} (step {op.step})"
-            _note(found, "op", op.op, op.errors._asdict(), where)
-    return found
+            _note(errors_by_key, "op", op.op, op.errors._asdict(), where)
+    return errors_by_key
 
 
 def _note(into: Errors, kind: str, op: str, errors: Mapping[str, float], where: str) -> None:
@@ -68,12 +68,12 @@ def _note(into: Errors, kind: str, op: str, errors: Mapping[str, float], where: 
 
 def worst(measured: Iterable[Errors]) -> Errors:
     """The larger of each, over all runs."""
-    found: Errors = {}
+    largest: Errors = {}
     for errors in measured:
-        for key, one in errors.items():
-            if one.error > found.get(key, Worst(0.0, "")).error:
-                found[key] = one
-    return found
+        for key, error in errors.items():
+            if error.error > largest.get(key, Worst(0.0, "")).error:
+                largest[key] = error
+    return largest
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,14 @@ class Row:
     @property
     def problems(self) -> list[str]:
         """Which rules it breaks, in words; none for a number that nothing honest uses at all."""
-        found = []
+        broken_rules = []
         if self.is_tight:
-            found.append(f"honest runs use {self.share:.2f} of it, more than {MOST_USED}")
+            broken_rules.append(f"honest runs use {self.share:.2f} of it, more than {MOST_USED}")
         if self.is_slack:
-            found.append(f"it is {1 / self.share:.0f} × the worst honest error, more than {SLACK:g}")
+            broken_rules.append(f"it is {1 / self.share:.0f} × the worst honest error, more than {SLACK:g}")
         if self.seeded is not None and self.seeded < LEAST_SEEDED:
-            found.append(f"the smallest seeded bug uses {self.seeded:.2f} budgets, less than {LEAST_SEEDED:g}")
-        return found
+            broken_rules.append(f"the smallest seeded bug uses {self.seeded:.2f} budgets, less than {LEAST_SEEDED:g}")
+        return broken_rules
 
     @property
     def is_tight(self) -> bool:
@@ -139,23 +139,23 @@ def rows(table: pb.Tolerances, measured: Errors, seeded: Mapping[tuple[str, str]
 
     `seeded`: the budgets that the smallest seeded bug uses, by (kind, op).
     """
-    own = {(row.kind, row.op) for row in table.headroom}
-    found = []
+    own_rows = {(row.kind, row.op) for row in table.headroom}
+    measured_rows = []
     for row in table.headroom:
-        of = [key for key in measured if key.kind == row.kind and _row_of(key, own) == row.op]
+        of = [key for key in measured if key.kind == row.kind and _row_of(key, own_rows) == row.op]
         least = (seeded or {}).get((row.kind, row.op))
         for measure in MEASURES:
             errors = [measured[key] for key in of if key.measure == measure]
-            honest = max(errors, default=Worst(0.0, "nothing"), key=lambda one: one.error)
-            found.append(Row(row.kind, row.op, measure, getattr(row, measure), honest, least))
-    return found
+            honest = max(errors, default=Worst(0.0, "nothing"), key=lambda error: error.error)
+            measured_rows.append(Row(row.kind, row.op, measure, getattr(row, measure), honest, least))
+    return measured_rows
 
 
-def _row_of(key: Key, own: set[tuple[str, str]]) -> str:
-    return key.op if (key.kind, key.op) in own else ""
+def _row_of(key: Key, own_rows: set[tuple[str, str]]) -> str:
+    return key.op if (key.kind, key.op) in own_rows else ""
 
 
-def proposed(table: pb.Tolerances, found: Iterable[Row]) -> pb.Tolerances:
+def proposed(table: pb.Tolerances, measured_rows: Iterable[Row]) -> pb.Tolerances:
     """The table with what was measured, and another number wherever a rule asks for one.
 
     The worst honest error on record never shrinks: some of it was measured on wider ops than any case has.
@@ -163,20 +163,23 @@ def proposed(table: pb.Tolerances, found: Iterable[Row]) -> pb.Tolerances:
     """
     new = pb.Tolerances.FromString(table.SerializeToString())
     by_row: dict[tuple[str, str], list[Row]] = {}
-    for one in found:
-        by_row.setdefault((one.kind, one.op), []).append(one)
+    for entry in measured_rows:
+        by_row.setdefault((entry.kind, entry.op), []).append(entry)
     for row in new.headroom:
-        measured = [one for one in by_row.get((row.kind, row.op), []) if one.honest.error]
-        for one in measured:
-            if one.problems:
-                setattr(row, one.measure, one.proposed)
-            if one.seeded is not None and one.seeded * one.headroom < LEAST_SEEDED * getattr(row, one.measure):
+        measured = [entry for entry in by_row.get((row.kind, row.op), []) if entry.honest.error]
+        for entry in measured:
+            if entry.problems:
+                setattr(row, entry.measure, entry.proposed)
+            if entry.seeded is not None and entry.seeded * entry.headroom < LEAST_SEEDED * getattr(row, entry.measure):
                 raise ValueError(
-                    f"{one.kind} {one.op or 'every op'} {one.measure}: honest runs need {one.proposed:g}, the smallest "
-                    f"seeded bug allows {one.seeded * one.headroom / LEAST_SEEDED:.3g}; see {one.honest.where}"
+                    f"{entry.kind} {entry.op or 'every op'} {entry.measure}: honest runs need {entry.proposed:g}, "
+                    f"the smallest seeded bug allows {entry.seeded * entry.headroom / LEAST_SEEDED:.3g}; "
+                    f"see {entry.honest.where}"
                 )
-            setattr(row.honest, one.measure, max(getattr(row.honest, one.measure), round(one.honest.error + 5e-3, 2)))
-            row.smallest_mutant = one.seeded or row.smallest_mutant
+            setattr(
+                row.honest, entry.measure, max(getattr(row.honest, entry.measure), round(entry.honest.error + 5e-3, 2))
+            )
+            row.smallest_mutant = entry.seeded or row.smallest_mutant
         if measured and row.kind == "run":
             row.measured = described(measured)
     return new
@@ -184,22 +187,22 @@ def proposed(table: pb.Tolerances, found: Iterable[Row]) -> pb.Tolerances:
 
 def unfit(table: pb.Tolerances) -> list[str]:
     """Every number of the table that does not fit its own record, in words: loosened, or never measured."""
-    found = []
+    problems = []
     for row in table.headroom:
         for measure in MEASURES:
             honest = Worst(getattr(row.honest, measure), "on record")
             seeded = row.smallest_mutant or None
-            one = Row(row.kind, row.op, measure, getattr(row, measure), honest, seeded)
-            found += [f"{row.kind} {row.op or 'every other op'} {measure}: {problem}" for problem in one.problems]
+            entry = Row(row.kind, row.op, measure, getattr(row, measure), honest, seeded)
+            problems += [f"{row.kind} {row.op or 'every other op'} {measure}: {problem}" for problem in entry.problems]
         if row.op and not (row.honest.rms and row.honest.max):
-            found.append(f"{row.kind} {row.op}: no measurement on record")
-    return found
+            problems.append(f"{row.kind} {row.op}: no measurement on record")
+    return problems
 
 
 def described(measured: Iterable[Row]) -> str:
     """What was measured for a row, in one sentence for each number."""
-    parts = [f"{one.measure} {one.honest.error:.2f} ({one.honest.where})" for one in measured]
-    least = {one.seeded for one in measured if one.seeded is not None}
+    parts = [f"{entry.measure} {entry.honest.error:.2f} ({entry.honest.where})" for entry in measured]
+    least = {entry.seeded for entry in measured if entry.seeded is not None}
     seeded = f" Smallest seeded bug: {min(least):.3g} budgets." if least else ""
     return f"Worst honest: {'; '.join(parts)}.{seeded}"
 

@@ -46,10 +46,10 @@ class Changed:
     parameters: Mapping[str, torch.Tensor]
     producer: str = "qwen3_encdec"
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run the case."""
 
-        def seen(name: str, step: int, value: Value) -> None:
+        def observe(name: str, step: int, value: Value) -> None:
             for known, laid_out in self.see(case, name, step, value):
                 if pattern_of(known) in self.run.materialised:
                     tap(known, step, laid_out)
@@ -58,7 +58,7 @@ class Changed:
             stack.enter_context(self.around())
             for owner, name, value in self.patches:
                 stack.enter_context(patch.object(owner, name, value))
-            self.inner(case, inputs, seen, wanted)
+            self.inner(case, inputs, observe, is_wanted)
 
 
 def ours(

@@ -22,8 +22,8 @@ def tables_of(angles: Angles) -> Change:
     """Our model turning by the cos and sin of `angles`."""
 
     def tables(inv_freq: Tensor, position_ids: Tensor, dtype: torch.dtype, factor: float = 1.0) -> Pair:
-        found = angles(inv_freq, position_ids)
-        doubled = torch.cat((found, found), dim=-1)
+        angle = angles(inv_freq, position_ids)
+        doubled = torch.cat((angle, angle), dim=-1)
         return (doubled.cos() * factor).float().to(dtype), (doubled.sin() * factor).float().to(dtype)
 
     def change(_runner: EncoderDecoder) -> Iterable[Patch]:

@@ -55,8 +55,10 @@ def _causal(golden: Recording) -> bool:
 
 
 def _frequencies(config: SpecConfig) -> Array:
-    found = ops.inv_freq.forward(config.head_dim, config.rope_theta, config.rope_scaling, arithmetic=SEQUENTIAL_FLOAT32)
-    return found.astype(np.float32)
+    inv_freq = ops.inv_freq.forward(
+        config.head_dim, config.rope_theta, config.rope_scaling, arithmetic=SEQUENTIAL_FLOAT32
+    )
+    return inv_freq.astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -68,14 +70,14 @@ class Specification:
     run: pb.Run
     producer: str = field(default="qwen3_spec")
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Callable[[str], bool]) -> None:
         """Run the case, and greedy generation by whole forwards; a search follows from the logits along its choices."""
         logits: list[Array] = []
 
         def keep(step: int, name: str, value: Array) -> None:
             if name == "logits":
                 logits.append(value[:, -1])
-            if wanted(name):
+            if is_wanted(name):
                 tap(name, step, value)
 
         self._sources(case, inputs, keep)
@@ -131,27 +133,27 @@ class Specification:
 
     def _generated(self, case: pb.Case, inputs: Mapping[str, Array]) -> Array:
         """Greedy continuation `[batch, new]` of the first step's ids, from the beginning each time."""
-        given = dict(inputs)
+        fed = dict(inputs)
         for name in ("input_ids", "attention_mask", "position_ids"):
-            given[f"input.decoder_{name}"] = inputs[f"input.decoder_{name}"][:, : case.steps[0]]
+            fed[f"input.decoder_{name}"] = inputs[f"input.decoder_{name}"][:, : case.steps[0]]
         longer = pb.Case.FromString(case.SerializeToString())
         for _ in range(case.max_new_tokens):
-            ids, mask = given["input.decoder_input_ids"], given["input.decoder_attention_mask"]
+            ids, mask = fed["input.decoder_input_ids"], fed["input.decoder_attention_mask"]
             longer.steps[:] = [ids.shape[1]]
             positions = ops.position_ids.counted(mask)
             config = spec_config(case.config)
             factor = config.attention_factor
             cos, sin = ops.rope_table.forward(positions, _frequencies(config), factor, arithmetic=SEQUENTIAL_FLOAT32)
-            found: list[Array] = []
+            logits: list[Array] = []
             self._network(
                 longer,
-                given | {"decoder.cos": cos, "decoder.sin": sin},
-                lambda _step, name, value, found=found: found.append(value) if name == "logits" else None,  # type: ignore[misc]
+                fed | {"decoder.cos": cos, "decoder.sin": sin},
+                lambda _step, name, value, logits=logits: logits.append(value) if name == "logits" else None,  # type: ignore[misc]
             )
-            new = found[0][:, -1].argmax(axis=-1)[:, None]
-            given["input.decoder_input_ids"] = np.concatenate((ids, new), axis=1)
-            given["input.decoder_attention_mask"] = np.concatenate((mask, np.ones_like(mask[:, :1])), axis=1)
-        return given["input.decoder_input_ids"][:, case.steps[0] :]
+            new = logits[0][:, -1].argmax(axis=-1)[:, None]
+            fed["input.decoder_input_ids"] = np.concatenate((ids, new), axis=1)
+            fed["input.decoder_attention_mask"] = np.concatenate((mask, np.ones_like(mask[:, :1])), axis=1)
+        return fed["input.decoder_input_ids"][:, case.steps[0] :]
 
 
 def _specification(arithmetic: Arithmetic) -> Build:

@@ -27,8 +27,8 @@ def _divided(query: Tensor, key: Tensor, scaling: float) -> Tensor:
 
 def _grouped(query: Tensor, key: Tensor, scaling: float) -> Tensor:
     batch, heads, length, dim = query.shape
-    apart = query.view(batch, key.shape[1], heads // key.shape[1], length, dim)
-    return torch.einsum("bkgqd,bksd->bkgqs", apart, key).reshape(batch, heads, length, -1) * scaling
+    grouped = query.view(batch, key.shape[1], heads // key.shape[1], length, dim)
+    return torch.einsum("bkgqd,bksd->bkgqs", grouped, key).reshape(batch, heads, length, -1) * scaling
 
 
 def _expanded(query: Tensor, key: Tensor, scaling: float) -> Tensor:
@@ -43,8 +43,8 @@ def _wide_scores(query: Tensor, key: Tensor, scaling: float) -> Tensor:
 
 def _grouped_context(probs: Tensor, value: Tensor) -> Tensor:
     batch, heads, length, _ = probs.shape
-    apart = probs.view(batch, value.shape[1], heads // value.shape[1], length, -1)
-    return torch.einsum("bkgqs,bksd->bqkgd", apart, value).reshape(batch, length, heads, -1)
+    grouped = probs.view(batch, value.shape[1], heads // value.shape[1], length, -1)
+    return torch.einsum("bkgqs,bksd->bqkgd", grouped, value).reshape(batch, length, heads, -1)
 
 
 def _wide_context(probs: Tensor, value: Tensor) -> Tensor:

@@ -107,7 +107,7 @@ def _fits(variation: Variation, golden: Recording) -> bool:
 
 def _elsewhere(variation: Variation, paths: Sequence[Path], out: Path) -> None:
     command = [sys.executable, "-m", "detection.honest.run", variation.name, str(out), *map(str, paths)]
-    path = os.pathsep.join(one for one in sys.path if one)  # this package is not installed
+    path = os.pathsep.join(folder for folder in sys.path if folder)  # this package is not installed
     environment = {**os.environ, "PYTHONPATH": path, **variation.environment}
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=600)
     if done.returncode:
@@ -133,21 +133,21 @@ def judge(variation: Variation, golden: Recording, candidate: Path, level: str =
 
 def _reaches(level: str, golden: Recording) -> bool:
     """Whether a level has a tap of a case: some have no logits."""
-    return any(not one.info.name.startswith("input.") for one in thinned(golden, level))
+    return any(not tensor.info.name.startswith("input.") for tensor in thinned(golden, level))
 
 
 def run(variation: Variation, paths: Sequence[Path], out: Path, levels: Sequence[str] = ("all",)) -> Iterator[Outcome]:
     """Record a variation on the cases that it applies to, and judge it on each by the taps of each level."""
     for path in record_all(variation, paths, out):
         golden = read(path)
-        for level in (one for one in levels if _reaches(one, golden)):
+        for level in (reached for reached in levels if _reaches(reached, golden)):
             yield judge(variation, golden, out / f"{golden.case.name}.pb", level)
 
 
 def main(name: str, out: str, *paths: str) -> None:
     """Record a variation in this process, whose environment is the one it asks for."""
-    found = next(one for one in VARIATIONS if one.name == name)
-    record_all(replace(found, environment={}), [Path(path) for path in paths], Path(out))
+    variation = next(candidate for candidate in VARIATIONS if candidate.name == name)
+    record_all(replace(variation, environment={}), [Path(path) for path in paths], Path(out))
 
 
 if __name__ == "__main__":

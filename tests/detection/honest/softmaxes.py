@@ -44,8 +44,8 @@ def _peak(masked: Tensor) -> Tensor:
 
 def _mean(masked: Tensor) -> Tensor:
     """The mean of the visible scores: nearer to the maximum than float32's exponent range by far."""
-    seen = masked.isfinite()
-    return masked.masked_fill(~seen, 0).sum(-1, keepdim=True) / seen.sum(-1, keepdim=True)
+    visible = masked.isfinite()
+    return masked.masked_fill(~visible, 0).sum(-1, keepdim=True) / visible.sum(-1, keepdim=True)
 
 
 def _exp2(scores: Tensor, mask: Tensor) -> Tensor:
@@ -75,11 +75,11 @@ def _blocked(module: Any, query: Tensor, key: Tensor, value: Tensor, mask: Tenso
     peak = torch.full_like(masked[..., :1], -1e30)
     total = torch.zeros_like(peak)
     context = torch.zeros(*masked.shape[:3], value.shape[-1])
-    for part, given in zip(torch.split(masked, _BLOCK, -1), torch.split(values, _BLOCK, 2), strict=True):
+    for part, block in zip(torch.split(masked, _BLOCK, -1), torch.split(values, _BLOCK, 2), strict=True):
         higher = torch.maximum(peak, _peak(part))
         weights, shrink = torch.exp(part - higher), torch.exp(peak - higher)
         total = total * shrink + weights.sum(dim=-1, keepdim=True)
-        context = context * shrink + weights @ given
+        context = context * shrink + weights @ block
         peak = higher
     total = total.clamp(min=1e-30)
     probs = torch.exp(masked - peak) / total

@@ -54,19 +54,19 @@ def _outside_of_layers(row: pb.Tap) -> bool:
 class RowByRow(Around):
     """A runner that goes back from each row alone, its loss divided by the labels of all: gradients accumulate."""
 
-    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Any) -> None:
+    def __call__(self, case: pb.Case, inputs: Mapping[str, Array], tap: Tap, is_wanted: Any) -> None:
         """Run every row; parameters' gradients and losses are added, the rest is put together by row."""
         count = int((inputs["input.labels"] != -100).sum())
         loss = partial(modeling_qwen3_encdec._loss, num_items_in_batch=count)
         taken: dict[str, list[Any]] = {}
         with patch.object(modeling_qwen3_encdec, "_loss", lambda logits, labels, _count: loss(logits, labels)):
             for row in range(len(inputs["input.labels"])):
-                given = {name: value[row : row + 1] for name, value in inputs.items()}
-                self.inner(case, given, lambda name, step, x: taken.setdefault(name, []).append(x), wanted)
+                part = {name: value[row : row + 1] for name, value in inputs.items()}
+                self.inner(case, part, lambda name, step, x: taken.setdefault(name, []).append(x), is_wanted)
         for name, parts in taken.items():
-            spot = place(name, case.config.num_hidden_layers)
-            assert spot is not None
-            if spot.axes[:1] == ("batch",):
+            target = place(name, case.config.num_hidden_layers)
+            assert target is not None
+            if target.axes[:1] == ("batch",):
                 tap(name, 0, torch.cat(parts))
             else:
                 added = name.startswith(("gradient.", "loss"))

@@ -21,7 +21,7 @@ FILES = ("products", "softmax", "linears", "elementwise", "entry")
 @cache
 def catalogue() -> tuple[Mutant, ...]:
     """Every bug of a kernel, file by file."""
-    return tuple(one for name in FILES for one in import_module(f"{__name__}.{name}").MUTANTS)
+    return tuple(mutant for name in FILES for mutant in import_module(f"{__name__}.{name}").MUTANTS)
 
 
 def is_open(name: str) -> bool:

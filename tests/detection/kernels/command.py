@@ -29,17 +29,19 @@ def kernels(globs: Sequence[str], blame_only: bool, closed_details: bool, worker
     from detection.mutants.judged import by_diagnosis, by_replay
     from detection.mutants.table import terminal, totals
 
-    wanted = [one for one in catalogue() if not globs or any(fnmatchcase(one.name, glob) for glob in globs)]
-    if not wanted:
+    selected = [mutant for mutant in catalogue() if not globs or any(fnmatchcase(mutant.name, glob) for glob in globs)]
+    if not selected:
         expected = "a glob like 'kernel/softmax-*'"
         step = "look into tests/detection/kernels"
         raise ParityError(" ".join(globs), "no bug has such a name", expected=expected, got="no match", next_step=step)
     judge = by_replay if blame_only else by_diagnosis
-    outcomes = sorted(run_all(wanted, judge=judge, workers=workers, timeout=timeout), key=lambda one: one.name)
-    shown = [one for one in outcomes if closed_details or is_open(one.name)]
+    outcomes = sorted(
+        run_all(selected, judge=judge, workers=workers, timeout=timeout), key=lambda outcome: outcome.name
+    )
+    shown = [outcome for outcome in outcomes if closed_details or is_open(outcome.name)]
     console().print(terminal(shown))
     for half in ("open", "closed"):
-        sums = totals([one for one in outcomes if is_open(one.name) == (half == "open")])
-        click.echo(f"{half}: {', '.join(f'{count} {what}' for what, count in sums.items())}")
+        sums = totals([outcome for outcome in outcomes if is_open(outcome.name) == (half == "open")])
+        click.echo(f"{half}: {', '.join(f'{count} {label}' for label, count in sums.items())}")
     sums = totals(outcomes)
     sys.exit(0 if sums["caught"] == sums["mutants"] and not sums["failures"] else 1)

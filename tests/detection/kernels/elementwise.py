@@ -92,8 +92,8 @@ def tail_not_activated(x: torch.Tensor) -> torch.Tensor:
 
 
 def pairs_beyond_four_unrotated(plain: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Any:
-    kept = torch.arange(x.shape[-1]) % (x.shape[-1] // 2) < 4
-    return torch.where(kept, plain(x, cos, sin), x)
+    rotated = torch.arange(x.shape[-1]) % (x.shape[-1] // 2) < 4
+    return torch.where(rotated, plain(x, cos, sin), x)
 
 
 def heads_beyond_four_unrotated(plain: Any, x: torch.Tensor, cos: torch.Tensor, sin: torch.Tensor) -> Any:

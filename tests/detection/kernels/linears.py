@@ -28,8 +28,8 @@ def computed(patch: Patch, module: Any, product: Product) -> None:
 
 def projection(name: str, product: Product) -> Seed:
     def seed(patch: Patch) -> None:
-        for own in patch.attentions():
-            computed(patch, getattr(own, name), product)
+        for module in patch.attentions():
+            computed(patch, getattr(module, name), product)
 
     return seed
 
@@ -73,8 +73,8 @@ def first_row_for_the_batch(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
 
 def by_steps_of_four(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
     """Split over inputs in four slices whose last one is dropped."""
-    kept = w.shape[1] // 4 * 3
-    return linear(x[..., :kept], w[:, :kept])
+    length = w.shape[1] // 4 * 3
+    return linear(x[..., :length], w[:, :length])
 
 
 def int8_rows(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:

@@ -35,11 +35,11 @@ def online(block: int, accumulator: bool, total: bool) -> Any:
         scores, values = probs.clamp(min=1e-30).log(), repeat_kv(v, groups)
         biggest = torch.full_like(scores[..., :1], -1e4)
         summed, out = torch.zeros_like(biggest), torch.zeros(*scores.shape[:-1], values.shape[-1])
-        for part, some in zip(torch.split(scores, block, -1), torch.split(values, block, 2), strict=True):
+        for part, block_values in zip(torch.split(scores, block, -1), torch.split(values, block, 2), strict=True):
             new = torch.maximum(biggest, part.amax(-1, keepdim=True))
             scale, weights = torch.where(biggest > -1e3, (biggest - new).exp(), 1.0), (part - new).exp()
             summed = summed * (scale if total else 1.0) + weights.sum(-1, keepdim=True)
-            out = out * (scale if accumulator else 1.0) + weights @ some
+            out = out * (scale if accumulator else 1.0) + weights @ block_values
             biggest = new
         return (out / summed).transpose(1, 2).contiguous()
 

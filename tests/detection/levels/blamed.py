@@ -42,12 +42,14 @@ def blamed(
     diagnosis = diagnose(golden, candidate, weights_of(candidate, CHECKPOINTS))
     seconds = process_time() - start
     places = [*(fault.places for fault in diagnosis.faults), *(fault.places for fault in diagnosis.misplaced)]
-    groups = [frozenset(map(short, some)) for some in places]
+    groups = [frozenset(map(short, alternatives)) for alternatives in places]
     recorded = {short(pattern_of(item.info.name)) for item in candidate}
     return Blamed(
         diagnosis,
         places,
-        tuple(some[0] for some, group in zip(places, groups, strict=True) if not group & {*wrong, *also}),
+        tuple(
+            alternatives[0] for alternatives, group in zip(places, groups, strict=True) if not group & {*wrong, *also}
+        ),
         tuple(sorted((recorded & {*wrong}).difference(*groups))),
         seconds,
     )

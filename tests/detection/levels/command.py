@@ -37,7 +37,9 @@ _COLUMNS = (
 @click.option("--every", type=click.IntRange(1), default=1, show_default=True, help="Every so-manieth bug alone.")
 @click.option("--draw", type=click.IntRange(1), help="So many bugs alone, drawn at random by --seed.")
 @click.option("--seed", default=0, show_default=True, help="Of --draw.")
-@click.option("--level", "wanted", multiple=True, type=click.Choice(list(TAP_SETS)), help="Only these; repeatable.")
+@click.option(
+    "--level", "chosen_levels", multiple=True, type=click.Choice(list(TAP_SETS)), help="Only these; repeatable."
+)
 @click.option("--workers", type=click.IntRange(1), default=1, show_default=True, help="Processes at a time.")
 @click.option("--wrong", is_flag=True, help="Also list what is not named first.")
 @click.option(
@@ -52,7 +54,7 @@ def levels(
     every: int,
     draw: int | None,
     seed: int,
-    wanted: tuple[str, ...],
+    chosen_levels: tuple[str, ...],
     workers: int,
     wrong: bool,
     out: Path | None,
@@ -72,7 +74,7 @@ def levels(
             got="no match",
             next_step="python -m detection.mutants --list",
         )
-    asked = wanted or tuple(TAP_SETS)
+    asked = chosen_levels or tuple(TAP_SETS)
     rows = rows_of(out) if out is not None and out.exists() else {}
     for source, bugs in names.items():
         measure(source, bugs, asked, rows, workers, out)
@@ -103,31 +105,31 @@ def measure(
     out: Path | None,
 ) -> None:
     """Add the rows of a source's bugs that are not there, and write all of them to `out` as they come."""
-    own = rows.setdefault(source, [])
-    before = {(row.bug, row.level) for row in own}
+    measured_rows = rows.setdefault(source, [])
+    before = {(row.bug, row.level) for row in measured_rows}
     left = [bug for bug in bugs if not before.issuperset((bug, level) for level in asked)]
     context = multiprocessing.get_context("fork")  # what is imported and read stays warm
     with context.Pool(workers, maxtasksperchild=1) as pool:
         measuring = pool.imap_unordered(partial(measured, source=source, levels=asked), left)
-        for some in track(measuring, source, len(left), console=console(stderr=True)):
-            own += [row for row in some if (row.bug, row.level) not in before]
+        for batch in track(measuring, source, len(left), console=console(stderr=True)):
+            measured_rows += [row for row in batch if (row.bug, row.level) not in before]
             if out is not None:
                 write_whole(out, as_json(rows))
-    own.sort(key=lambda row: row.bug)
+    measured_rows.sort(key=lambda row: row.bug)
 
 
-def as_json(found: Mapping[str, Sequence[Row]]) -> str:
+def as_json(by_source: Mapping[str, Sequence[Row]]) -> str:
     """The rows of each source."""
-    return json.dumps([{"of": of, **asdict(row)} for of, rows in found.items() for row in rows], indent=1) + "\n"
+    return json.dumps([{"of": of, **asdict(row)} for of, rows in by_source.items() for row in rows], indent=1) + "\n"
 
 
 def rows_of(path: Path) -> dict[str, list[Row]]:
     """What `as_json` wrote; raises `ParityError` for anything else."""
-    found: dict[str, list[Row]] = {}
+    by_source: dict[str, list[Row]] = {}
     try:
-        for one in json.loads(path.read_text(encoding="utf-8")):
-            said, innocents = tuple(map(tuple, one.pop("said"))), tuple(one.pop("innocents"))
-            found.setdefault(one.pop("of"), []).append(Row(**one, said=said, innocents=innocents))
+        for entry in json.loads(path.read_text(encoding="utf-8")):
+            said, innocents = tuple(map(tuple, entry.pop("said"))), tuple(entry.pop("innocents"))
+            by_source.setdefault(entry.pop("of"), []).append(Row(**entry, said=said, innocents=innocents))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ParityError(
             path,
@@ -136,7 +138,7 @@ def rows_of(path: Path) -> dict[str, list[Row]]:
             got=repr(error),
             next_step="give another file",
         ) from None
-    return found
+    return by_source
 
 
 def listed(source: str, row: Row) -> bool:
@@ -146,15 +148,15 @@ def listed(source: str, row: Row) -> bool:
 
 def table(rows: Mapping[str, Sequence[Row]]) -> Table:
     """What became of the bugs of each source, a row a level."""
-    found = Table(*_COLUMNS, box=None)
+    grid = Table(*_COLUMNS, box=None)
     for source, level in ((source, level) for source in rows for level in TAP_SETS):
-        some = [row for row in rows[source] if row.level == level]
-        caught = [row for row in some if row.caught]
+        at_level = [row for row in rows[source] if row.level == level]
+        caught = [row for row in at_level if row.caught]
         if not caught:
             continue
         seconds = [row.seconds for row in caught]
-        counts = [len(some), len(caught), sum(not row.innocents for row in caught)]
+        counts = [len(at_level), len(caught), sum(not row.innocents for row in caught)]
         counts += [sum(row.first for row in caught), sum(row.among for row in caught)]
         counts += [sum(row.first or row.decided for row in caught)]
-        found.add_row(source, level, *map(str, counts), f"{median(seconds):.1f}", f"{max(seconds):.1f}")
-    return found
+        grid.add_row(source, level, *map(str, counts), f"{median(seconds):.1f}", f"{max(seconds):.1f}")
+    return grid

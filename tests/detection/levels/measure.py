@@ -60,11 +60,13 @@ def measured(name: str, source: str, levels: Sequence[str]) -> list[Row]:
 
 def _with_answers(bug: Bug) -> Bug:
     """A bug that nobody wrote an answer to, with what is said of it by every tap: places, and names of mistakes."""
-    found = diagnose(bug.golden, bug.candidate, weights_of(bug.candidate, CHECKPOINTS))
-    groups = [*(one.places for one in found.faults), *(one.places for one in found.misplaced)]
+    diagnosis = diagnose(bug.golden, bug.candidate, weights_of(bug.candidate, CHECKPOINTS))
+    groups = [*(finding.places for finding in diagnosis.faults), *(finding.places for finding in diagnosis.misplaced)]
     wrong = {short(place) for places in groups for place in places}
-    named = {one.explanations[0].name for one in found.faults if one.is_known}
-    return replace(bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if found.misplaced else set())))
+    named = {finding.explanations[0].name for finding in diagnosis.faults if finding.is_known}
+    return replace(
+        bug, wrong=frozenset(wrong), named=frozenset(named | ({MISPLACED} if diagnosis.misplaced else set()))
+    )
 
 
 def _row(bug: Bug, level: str, candidate: Recording) -> Row:
@@ -76,32 +78,34 @@ def _row(bug: Bug, level: str, candidate: Recording) -> Row:
     if not caught:
         return Row(bug.name, level, caught=False, check_seconds=middle - start)
     try:
-        found = diagnose(bug.golden, candidate, weights_of(candidate, CHECKPOINTS))
+        diagnosis = diagnose(bug.golden, candidate, weights_of(candidate, CHECKPOINTS))
     except Exception as error:  # caught is caught, and the other bugs go on
         return Row(bug.name, level, caught=True, failure=f"{type(error).__name__}: {error}")
     seconds = process_time() - middle
-    said = tuple(_names(found))
-    right = [names[0] in bug.named for names in said]
+    said = tuple(_names(diagnosis))
+    named_first = [names[0] in bug.named for names in said]
     behind = [bool(bug.named & set(names)) for names in said]
-    told = [bool(one.record) for one in found.faults] + [True for _ in found.misplaced]
+    recorded = [bool(finding.record) for finding in diagnosis.faults] + [True for _ in diagnosis.misplaced]
     return Row(
         bug.name,
         level,
         caught=True,
-        innocents=tuple(one.fault.place for one in found.faults if not bug.wrong & set(map(short, one.places))),
+        innocents=tuple(
+            finding.fault.place for finding in diagnosis.faults if not bug.wrong & set(map(short, finding.places))
+        ),
         said=said,
-        first=bool(said) and all(right),
+        first=bool(said) and all(named_first),
         among=bool(said) and all(bug.named & set(names[:_FIRST]) for names in said),
-        decided=bool(said) and all(any(ways) for ways in zip(right, behind, told, strict=True)),
+        decided=bool(said) and all(any(ways) for ways in zip(named_first, behind, recorded, strict=True)),
         seconds=seconds,
         check_seconds=middle - start,
     )
 
 
-def _names(found: Diagnosis) -> Iterator[tuple[str, ...]]:
-    yield from (_of_fault(one) for one in found.faults)
-    yield from ((MISPLACED,) for _ in found.misplaced)
+def _names(diagnosis: Diagnosis) -> Iterator[tuple[str, ...]]:
+    yield from (_of_fault(fault) for fault in diagnosis.faults)
+    yield from ((MISPLACED,) for _ in diagnosis.misplaced)
 
 
-def _of_fault(one: Explained) -> tuple[str, ...]:
-    return tuple(x.name for x in one.explanations) + tuple(x.name for x in one.numbers) or ("",)
+def _of_fault(fault: Explained) -> tuple[str, ...]:
+    return tuple(x.name for x in fault.explanations) + tuple(x.name for x in fault.numbers) or ("",)

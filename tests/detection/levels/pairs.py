@@ -29,17 +29,17 @@ from qwen3_parity.recording.tap_sets import TAP_SETS
 
 @dataclass(frozen=True)
 class Pair:
-    """Two mistakes in one recording. `right`: the names that are right, of each."""
+    """Two mistakes in one recording. `names`: the names that are right, of each."""
 
     case: str
     mistakes: tuple[str, str]
-    right: tuple[Collection[str], Collection[str]]
+    names: tuple[Collection[str], Collection[str]]
     candidate: Recording
 
 
 def across(seed: int) -> Iterator[Pair]:
     """Random bugs of our implementation, two at a time, each seen alone at places that the other one leaves right."""
-    networks = [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
+    networks = [mutant for mutant in catalogue() if not (mutant.of_tokenizer or mutant.of_weights)]
     for case, chosen, _ in drawn(networks, repeat(2), seed):
         replaced: list[bool] = []
         with TemporaryDirectory() as folder:
@@ -50,8 +50,8 @@ def across(seed: int) -> Iterator[Pair]:
                 continue
             if any(replaced):
                 continue
-            one, other = chosen
-            yield Pair(case, (one.name, other.name), (one.named, other.named), read(path))
+            first, second = chosen
+            yield Pair(case, (first.name, second.name), (first.named, second.named), read(path))
 
 
 def inside(seed: int) -> Iterator[Pair]:
@@ -64,33 +64,33 @@ def inside(seed: int) -> Iterator[Pair]:
     while True:
         case = str(draw.choice(CASES))
         pattern = str(draw.choice(case_of(case).patterns))
-        some = [one for one in seeds(case) if one.pattern == pattern and not one.hypothesis.everywhere]
-        if len({one.name for one in some}) < 2:
+        alike = [mistake for mistake in seeds(case) if mistake.pattern == pattern and not mistake.hypothesis.everywhere]
+        if len({mistake.name for mistake in alike}) < 2:
             continue
-        one, other = (some[int(i)] for i in draw.permutation(len(some))[:2])
-        pair = _in_one_op(one, other)
+        first, second = (alike[int(i)] for i in draw.permutation(len(alike))[:2])
+        pair = _in_one_op(first, second)
         if pair is not None:
             yield pair
 
 
-def _in_one_op(one: Seed, other: Seed) -> Pair | None:
-    compute = both(one.hypothesis.compute, other.hypothesis.compute)
-    if one.name == other.name or compute is None or not all(possible(x) and shows(x) for x in (one, other)):
+def _in_one_op(first: Seed, second: Seed) -> Pair | None:
+    compute = both(first.hypothesis.compute, second.hypothesis.compute)
+    if first.name == second.name or compute is None or not all(possible(x) and shows(x) for x in (first, second)):
         return None
-    said = [_said(x) for x in (one, other)]
+    said = [_said(x) for x in (first, second)]
     if not all(said) or said[0][0] == said[1][0]:
         return None
-    case = case_of(one.case)
+    case = case_of(first.case)
     pair = Hypothesis("", "", "", compute)
-    site = next(case.sites(one.pattern))
-    results = [x for x in (computed(y, site) for y in (pair, one.hypothesis, other.hypothesis)) if x is not None]
+    site = next(case.sites(first.pattern))
+    results = [x for x in (computed(y, site) for y in (pair, first.hypothesis, second.hypothesis)) if x is not None]
     if len(results) < 3 or any(np.allclose(results[0][0], x[0], equal_nan=True) for x in results[1:]):
         return None  # one of them hides the other
-    if _one_is_enough(case, pair, one.pattern):
+    if _one_is_enough(case, pair, first.pattern):
         return None
-    candidate = seeded(case, {one.pattern: lambda site: computed(pair, site)})
-    right = {one.name, *said[0]}, {other.name, *said[1]}
-    return Pair(one.case, (f"{one.pattern}: {one.name}", other.name), right, candidate)
+    candidate = seeded(case, {first.pattern: lambda site: computed(pair, site)})
+    names = {first.name, *said[0]}, {second.name, *said[1]}
+    return Pair(first.case, (f"{first.pattern}: {first.name}", second.name), names, candidate)
 
 
 def _said(seed: Seed) -> Sequence[str]:
@@ -103,28 +103,36 @@ def _said(seed: Seed) -> Sequence[str]:
     with np.errstate(all="ignore"):
         faults = diagnose(case.golden, candidate, case.weights).faults
     names = [name for fault in faults for name in (fault.name,) if name]
-    every = [one for fault in faults for one in fault.explanations]
+    every = [explanation for fault in faults for explanation in fault.explanations]
     return names + [x.name for x in every if x.whole == x.of and not x.contradicted and x.rank <= seed.hypothesis.rank]
 
 
 def _one_is_enough(case: Case, pair: Hypothesis, pattern: str) -> bool:
     """Whether one mistake alone makes the numbers of two, wherever both can be made: nobody can tell it from them."""
-    sites = [(site, made[0]) for site in case.sites(pattern) if (made := computed(pair, site)) is not None]
-    alike = [one.hypothesis for one in seeds(case.name) if one.pattern == pattern]
+    sites = [(site, result[0]) for site in case.sites(pattern) if (result := computed(pair, site)) is not None]
+    alike = [seed.hypothesis for seed in seeds(case.name) if seed.pattern == pattern]
     for site, y in sites:
-        results = [(one, computed(one, site)) for one in alike]
-        alike = [one for one, made in results if made is not None and np.allclose(made[0], y, 1e-6, 0, equal_nan=True)]
+        results = [(hypothesis, computed(hypothesis, site)) for hypothesis in alike]
+        alike = [
+            hypothesis
+            for hypothesis, result in results
+            if result is not None and np.allclose(result[0], y, 1e-6, 0, equal_nan=True)
+        ]
     return bool(alike)
 
 
-def named(pair: Pair, found: Diagnosis) -> bool:
+def named(pair: Pair, diagnosis: Diagnosis) -> bool:
     """Whether the first names of the faults hold a right one of each mistake."""
-    said = {name for fault in found.faults for name in _first(fault)}
-    return all(said & set(right) for right in pair.right)
+    said = {name for fault in diagnosis.faults for name in _first(fault)}
+    return all(said & set(names) for names in pair.names)
 
 
 def _first(fault: Explained) -> Sequence[str]:
-    names = [*(one.name for one in fault.explanations), *(one.name for one in fault.numbers), ""]
+    names = [
+        *(explanation.name for explanation in fault.explanations),
+        *(finding.name for finding in fault.numbers),
+        "",
+    ]
     return names[0].split("+") if names[0] else ()
 
 
@@ -141,10 +149,10 @@ def pairs(far: int, near: int, levels: tuple[str, ...], seed: int) -> None:
             golden = golden_of(pair.case)
             for level in levels:
                 weights = weights_of(pair.candidate, CHECKPOINTS)
-                found = diagnose(golden, thinned(pair.candidate, level), weights)
-                hits[level] += named(pair, found)
-                if not named(pair, found):
-                    said = "; ".join("+".join(_first(one)) or "nothing" for one in found.faults)
+                diagnosis = diagnose(golden, thinned(pair.candidate, level), weights)
+                hits[level] += named(pair, diagnosis)
+                if not named(pair, diagnosis):
+                    said = "; ".join("+".join(_first(fault)) or "nothing" for fault in diagnosis.faults)
                     click.echo(f"{level} {pair.case}: {' and '.join(pair.mistakes)}: {said}")
         for level in levels:
             click.echo(f"{kind}, {level}: both named in {hits[level]} of {count}")

@@ -56,12 +56,12 @@ def _is_network(case: str) -> bool:
 
 
 def _of_networks() -> list[str]:
-    every = (one for one in mutants.catalogue() if not (one.of_tokenizer or one.of_weights))
-    return [one.name for one in every if _is_network(one.cases[0])]
+    every = (mutant for mutant in mutants.catalogue() if not (mutant.of_tokenizer or mutant.of_weights))
+    return [mutant.name for mutant in every if _is_network(mutant.cases[0])]
 
 
 def _by_hand(catalogue: Callable[[], Sequence[mutants.Mutant]], name: str, folder: Path) -> Bug | None:
-    mutant = next(one for one in catalogue() if one.name == name)
+    mutant = next(entry for entry in catalogue() if entry.name == name)
     golden, path = golden_of(mutant.cases[0]), folder / "bug.pb"
     try:
         record_mutant(mutant, golden, path)
@@ -72,7 +72,7 @@ def _by_hand(catalogue: Callable[[], Sequence[mutants.Mutant]], name: str, folde
 
 @cache
 def _changes() -> Mapping[str, Any]:
-    return {one.id: one for one in mechanical.all_mutants()}
+    return {mutant.id: mutant for mutant in mechanical.all_mutants()}
 
 
 def _changed(name: str, folder: Path) -> Bug | None:
@@ -109,8 +109,8 @@ def _seeds() -> Mapping[str, Seed]:
     """One seed of each name at each op: the first place of the first case that has it."""
     first: dict[str, Seed] = {}
     for case in CASES:
-        for one in seeds(case):
-            first.setdefault(f"{one.op} {one.name}", one)
+        for seed in seeds(case):
+            first.setdefault(f"{seed.op} {seed.name}", seed)
     return first
 
 
@@ -129,7 +129,7 @@ def _derived(name: str, _: Path) -> Bug | None:
 SOURCES: Mapping[str, Source] = {
     "mutants": Source(_of_networks, lambda name, folder: _by_hand(mutants.catalogue, name, folder)),
     "kernels": Source(
-        lambda: [one.name for one in kernels.catalogue() if _is_network(one.cases[0])],
+        lambda: [mutant.name for mutant in kernels.catalogue() if _is_network(mutant.cases[0])],
         lambda name, folder: _by_hand(kernels.catalogue, name, folder),
     ),
     "mechanical": Source(lambda: list(_changes()), _changed),
@@ -141,5 +141,5 @@ SOURCES: Mapping[str, Source] = {
 def chosen(source: str, globs: Sequence[str], every: int = 1, draw: int | None = None, seed: int = 0) -> list[str]:
     """The names of a source's bugs that match a glob, all without one; every so-manieth, or so many drawn by a seed."""
     names = SOURCES[source].names()
-    found = [one for one in names if not globs or any(fnmatchcase(one, glob) for glob in globs)][::every]
-    return found if draw is None else Random(seed).sample(found, min(draw, len(found)))
+    selected = [name for name in names if not globs or any(fnmatchcase(name, glob) for glob in globs)][::every]
+    return selected if draw is None else Random(seed).sample(selected, min(draw, len(selected)))

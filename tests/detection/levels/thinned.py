@@ -17,23 +17,23 @@ from qwen3_spec.ops import OPS
 
 def thinned(whole: Recording, level: str) -> Recording:
     """A recording with the taps of a level alone, and what it says of itself."""
-    kept = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, TAP_SETS[level])]
+    tensors = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, TAP_SETS[level])]
     run = pb.Run()
     run.CopyFrom(whole.run)
     del run.materialised[:]
-    run.materialised.extend(one for one in whole.run.materialised if selected(one, TAP_SETS[level]))
-    return replace(whole, tensors=kept, run=run)
+    run.materialised.extend(name for name in whole.run.materialised if selected(name, TAP_SETS[level]))
+    return replace(whole, tensors=tensors, run=run)
 
 
 def recorded(case: str, wrong: Mapping[str, Compute], level: str) -> tuple[Recording, Recording]:
     """The golden, and the case recorded at a level by an implementation with these wrong ops, by glob."""
-    made = {
+    computations = {
         row.pattern: compute
         for row in table()
         for glob, compute in wrong.items()
         if fnmatchcase(row.pattern, glob) and row.op in OPS and not row.pattern.startswith("gradient.")
     }
-    return case_of(case).golden, thinned(seeded(case_of(case), made), level)
+    return case_of(case).golden, thinned(seeded(case_of(case), computations), level)
 
 
 def diagnosis(case: str, wrong: Mapping[str, Compute], level: str, work: float = ENOUGH) -> Diagnosis:

@@ -36,7 +36,7 @@ def mechanical(only: str, path: Path | None, workers: int) -> None:
         results = list(track(judgements, total=len(chosen), description="mutants"))
     if path:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_whole(path, json.dumps([table.as_json(*one) for one in results], indent=1))
+        write_whole(path, json.dumps([table.as_json(*result) for result in results], indent=1))
     screen = console()
     screen.print(table.terminal(results))
     screen.print(table.summary(results))

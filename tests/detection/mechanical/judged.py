@@ -98,14 +98,16 @@ def accuse(golden: Recording, candidate: Recording) -> tuple[list[str], list[str
 
     if golden.case.mode == pb.OP:
         return [golden.case.op], []
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    places = [place for fault in found.faults for place in fault.places]
-    places += [place for fault in found.misplaced for place in fault.places]
-    return [*dict.fromkeys(places), *(one.name for one in found.parameters)], [one.name for one in found.faults]
+    diagnosis = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    places = [place for fault in diagnosis.faults for place in fault.places]
+    places += [place for fault in diagnosis.misplaced for place in fault.places]
+    return [*dict.fromkeys(places), *(finding.name for finding in diagnosis.parameters)], [
+        finding.name for finding in diagnosis.faults
+    ]
 
 
-def _same_bits(one: Recording, other: Recording) -> bool:
-    if one.run != other.run or list(one.parameters) != list(other.parameters):
+def _same_bits(left: Recording, right: Recording) -> bool:
+    if left.run != right.run or list(left.parameters) != list(right.parameters):
         return False
-    bits = {tensor.key: tensor.array.tobytes() for tensor in other}
-    return {tensor.key: tensor.array.tobytes() for tensor in one} == bits
+    bits = {tensor.key: tensor.array.tobytes() for tensor in right}
+    return {tensor.key: tensor.array.tobytes() for tensor in left} == bits

@@ -111,8 +111,8 @@ def operand(node: ast.AST) -> Iterator[ast.AST]:
 def comparison(node: ast.AST) -> Iterator[ast.AST]:
     """The neighbouring comparison: another edge, or the opposite where there is no edge."""
     if isinstance(node, ast.Compare):
-        for place, found in enumerate(node.ops):
-            yield _with(node, ops=[*node.ops[:place], _COMPARISON[type(found)](), *node.ops[place + 1 :]])
+        for place, operator in enumerate(node.ops):
+            yield _with(node, ops=[*node.ops[:place], _COMPARISON[type(operator)](), *node.ops[place + 1 :]])
 
 
 def boolean(node: ast.AST) -> Iterator[ast.AST]:
@@ -162,8 +162,8 @@ def index(node: ast.AST) -> Iterator[ast.AST]:
     yield from (_with(node, slice=part) for part in _bounds(node.slice))
     if isinstance(node.slice, ast.Tuple):
         for place, part in enumerate(node.slice.elts):
-            for other in _bounds(part):
-                parts = [*node.slice.elts[:place], other, *node.slice.elts[place + 1 :]]
+            for bounds in _bounds(part):
+                parts = [*node.slice.elts[:place], bounds, *node.slice.elts[place + 1 :]]
                 yield _with(node, slice=_with(node.slice, elts=parts))
 
 
@@ -187,9 +187,9 @@ def argument(node: ast.AST) -> Iterator[ast.AST]:
     items: list[ast.expr] = getattr(node, field)
     if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in _COMMUTATIVE:
         return
-    for place, (one, two) in enumerate(pairwise(items)):
-        if ast.dump(one) != ast.dump(two):
-            yield _with(node, **{field: [*items[:place], two, one, *items[place + 2 :]]})
+    for place, (first, second) in enumerate(pairwise(items)):
+        if ast.dump(first) != ast.dump(second):
+            yield _with(node, **{field: [*items[:place], second, first, *items[place + 2 :]]})
     if isinstance(node, ast.Call):
         for place in (i for i, keyword in enumerate(node.keywords) if keyword.arg != "device"):  # there is one device
             yield _with(node, keywords=node.keywords[:place] + node.keywords[place + 1 :])

@@ -55,8 +55,8 @@ class Unchanged:
 
 def all_mutants(only: str = "*") -> list[Mutant]:
     """The mutants of every file of `FILES` whose key or id matches the glob."""
-    found = [mutant for name in FILES for mutant in mutants(file_of(name), name)]
-    return [mutant for mutant in found if fnmatchcase(mutant.key, only) or fnmatchcase(mutant.id, only)]
+    every = [mutant for name in FILES for mutant in mutants(file_of(name), name)]
+    return [mutant for mutant in every if fnmatchcase(mutant.key, only) or fnmatchcase(mutant.id, only)]
 
 
 @contextmanager
@@ -76,7 +76,7 @@ def unchanged(only: Sequence[str] = ()) -> Iterator[Unchanged]:
                 got=answer,
                 next_step="qwen3-parity parity",
             )
-        lines = {case: {name: set(some) for name, some in of.items()} for case, of in answer.items()}
+        lines = {case: {name: set(numbers) for name, numbers in of.items()} for case, of in answer.items()}
         yield Unchanged(Path(folder), lines)
 
 
@@ -129,14 +129,14 @@ def _record_unchanged(sender: Connection, _folder: str, out: str, *names: str) -
     folder, reached = package_folder(), dict[str, dict[str, list[int]]]()
     with lines_reached(folder) as lines:
         import_module("qwen3_parity.recording.ours.network")
-    reached[""] = {name: sorted(some) for name, some in lines.items()}
+    reached[""] = {name: sorted(numbers) for name, numbers in lines.items()}
     for name in names:
         with lines_reached(folder) as lines:
             [(golden, candidate)] = recorded([name], Path(out))
         if check_run(golden, candidate).exit_code:
             sender.send_bytes(json.dumps(name).encode())
             return
-        reached[name] = {module: sorted(some) for module, some in lines.items()}
+        reached[name] = {module: sorted(numbers) for module, numbers in lines.items()}
     sender.send_bytes(json.dumps(reached).encode())
 
 

@@ -100,32 +100,32 @@ def mutants(path: Path, module: str = "") -> list[Mutant]:
     """
     module = module or path.stem
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: list[Mutant] = []
-    seen: Counter[tuple[str, ...]] = Counter()
+    written: list[Mutant] = []
+    counts: Counter[tuple[str, ...]] = Counter()
     parts = [ast.unparse(part) for part in tree.body]
     part_of = {id(node): number for number, part in enumerate(tree.body) for node in ast.walk(part)}
     texts, top = {"\n".join(parts)}, _bound(tree)
-    for spot in list(_walk(tree, "", (1, 1), frozenset())):
+    for site in list(_walk(tree, "", (1, 1), frozenset())):
         for operator, change in OPERATORS.items():
-            if operator == "statement" and not _may_go(spot):
+            if operator == "statement" and not _may_go(site):
                 continue
-            for new in change(spot.node):
-                if isinstance(new, ast.Name) and operator == "name" and new.id not in spot.bound | top:
+            for new in change(site.node):
+                if isinstance(new, ast.Name) and operator == "name" and new.id not in site.bound | top:
                     continue
-                before, after = _shown(_flat(spot.node), "nothing" if isinstance(new, ast.Pass) else _flat(new))
-                number = part_of[id(spot.node)]
-                spot.put(new)
+                before, after = _shown(_flat(site.node), "nothing" if isinstance(new, ast.Pass) else _flat(new))
+                number = part_of[id(site.node)]
+                site.put(new)
                 changed = ast.unparse(ast.fix_missing_locations(tree.body[number]))
-                spot.put(spot.node)
+                site.put(site.node)
                 text = "\n".join((*parts[:number], changed, *parts[number + 1 :]))
                 if text in texts:
                     continue
                 texts.add(text)
-                name = (spot.function, operator, before, after)
-                seen[name] += 1
-                line, column = getattr(spot.node, "lineno", 0), getattr(spot.node, "col_offset", 0)
-                found.append(Mutant(module, *name[:2], line, column, *name[2:], seen[name], spot.lines, text))
-    return found
+                name = (site.function, operator, before, after)
+                counts[name] += 1
+                line, column = getattr(site.node, "lineno", 0), getattr(site.node, "col_offset", 0)
+                written.append(Mutant(module, *name[:2], line, column, *name[2:], counts[name], site.lines, text))
+    return written
 
 
 def _flat(node: ast.AST) -> str:
@@ -142,9 +142,9 @@ def _shown(before: str, after: str) -> tuple[str, str]:
     return _part(before, start, len(before) - tail), _part(after, start, len(after) - tail)
 
 
-def _alike(one: str, other: str) -> int:
+def _alike(left: str, right: str) -> int:
     """How many characters two texts begin with in common."""
-    return next((place for place, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), len(one))
+    return next((place for place, (a, b) in enumerate(zip(left, right, strict=False)) if a != b), len(left))
 
 
 def _part(text: str, start: int, stop: int) -> str:
@@ -155,18 +155,18 @@ def _part(text: str, start: int, stop: int) -> str:
     return f"{text[:_HEAD]}… {cut}".strip() if start else cut or text[:_LONGEST]
 
 
-def _may_go(spot: _Spot) -> bool:
+def _may_go(site: _Spot) -> bool:
     """Whether leaving the statement out leaves every name bound, so that it can change a number and not only raise."""
-    if isinstance(spot.node, ast.Assign):
-        return all(_rebinds(target, spot.bound) for target in spot.node.targets)
-    if isinstance(spot.node, ast.AnnAssign):
-        return _rebinds(spot.node.target, spot.bound)
+    if isinstance(site.node, ast.Assign):
+        return all(_rebinds(target, site.bound) for target in site.node.targets)
+    if isinstance(site.node, ast.AnnAssign):
+        return _rebinds(site.node.target, site.bound)
     return True
 
 
 def _rebinds(target: ast.expr, bound: frozenset[str]) -> bool:
     if isinstance(target, ast.Tuple):
-        return all(_rebinds(one, bound) for one in target.elts)
+        return all(_rebinds(element, bound) for element in target.elts)
     return ast.unparse(target) in bound or isinstance(target, ast.Subscript)
 
 
@@ -206,7 +206,7 @@ def _children(node: ast.AST) -> Iterator[tuple[str, Any]]:
     if isinstance(node, ast.FunctionDef) and node.name == "__init__":
         skipped |= {"args"}  # every default is overridden by the stack that builds the module
     if isinstance(node, ast.ClassDef):  # fields and flags: a config is always given all of them
-        yield "body", [one if isinstance(one, ast.FunctionDef) else None for one in node.body]
+        yield "body", [statement if isinstance(statement, ast.FunctionDef) else None for statement in node.body]
         return
     yield from ((field, value) for field, value in ast.iter_fields(node) if field not in skipped)
 
@@ -216,16 +216,16 @@ def _walk(node: ast.AST, function: str, lines: tuple[int, int], bound: frozenset
     if isinstance(node, ast.FunctionDef | ast.ClassDef):
         function = f"{function}.{node.name}" if function else node.name
     if isinstance(node, ast.FunctionDef):
-        bound = frozenset(one.arg for one in (*node.args.args, *node.args.kwonlyargs))
+        bound = frozenset(argument.arg for argument in (*node.args.args, *node.args.kwonlyargs))
     typed = _TYPES_FIRST.get(node.func.id) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) else None
     for field, value in _children(node):
         for index, child in enumerate(value if isinstance(value, list) else [value]):
             if not isinstance(child, ast.AST) or _ignored(child) or (field == "args" and index == typed):
                 continue
             here = _extent(child) if isinstance(child, ast.stmt) else lines
-            spot = _Spot(child, node, field, index if isinstance(value, list) else None, function, here, bound)
+            site = _Spot(child, node, field, index if isinstance(value, list) else None, function, here, bound)
             if not (isinstance(child, ast.Call) and isinstance(child.func, ast.Name) and child.func.id in _TYPES_FIRST):
-                yield spot
+                yield site
             yield from _walk(child, function, here, bound)
             bound |= _bound(child)
 

@@ -45,16 +45,16 @@ def _reason(mutant: Mutant, judgement: Judgement) -> Reason | None:
 def terminal(results: Results) -> Table:
     """Outcomes counted by operator."""
     counts = Counter((mutant.operator, verdict(mutant, judgement)) for mutant, judgement in results)
-    found = Table("operator", "mutants", *_COLUMNS)
+    grid = Table("operator", "mutants", *_COLUMNS)
     for operator in [*dict.fromkeys(mutant.operator for mutant, _ in results), "all"]:
         row = [sum(n for (o, v), n in counts.items() if v == column and operator in (o, "all")) for column in _COLUMNS]
-        found.add_row(operator, str(sum(row)), *map(str, row))
-    return found
+        grid.add_row(operator, str(sum(row)), *map(str, row))
+    return grid
 
 
 def summary(results: Results) -> str:
     """How many numbers changed, how many of those were caught, and how many of the caught were blamed and named."""
     caught = [judgement for _, judgement in results if judgement.outcome == "caught"]
-    blamed = sum(bool(one.accused) for one in caught)
-    named = sum(bool(one.named) and all(one.named) for one in caught)
+    blamed = sum(bool(change.accused) for change in caught)
+    named = sum(bool(change.named) and all(change.named) for change in caught)
     return f"caught by a verdict: {len(caught)}, of which {blamed} with an op accused and {named} with an explanation"

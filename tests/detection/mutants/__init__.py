@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import cache
 from importlib import import_module
+from itertools import chain
 
 from detection.mutants.mutant import Mutant, words
 from detection.mutants.readings import ALSO
@@ -28,5 +29,5 @@ FILES = (
 @cache
 def catalogue() -> tuple[Mutant, ...]:
     """Every mutant, file by file, with every right reading of its numbers."""
-    written = (mutant for name in FILES for mutant in import_module(name).MUTANTS)
-    return tuple(replace(one, named=one.named | words(ALSO.get(one.name, ""))) for one in written)
+    written = chain.from_iterable(import_module(name).MUTANTS for name in FILES)
+    return tuple(replace(mutant, named=mutant.named | words(ALSO.get(mutant.name, ""))) for mutant in written)

@@ -9,18 +9,18 @@ import torch
 from detection.mutants.cache_seeds import Pair
 
 
-def exchanged(_cache: Any, found: Pair, past: int, _layer: int) -> Pair:
-    keys, values = found
+def exchanged(_cache: Any, pair: Pair, past: int, _layer: int) -> Pair:
+    keys, values = pair
     keys[:, :, :past], values[:, :, :past] = values[:, :, :past].clone(), keys[:, :, :past].clone()
-    return found
+    return pair
 
 
-def layer_before(cache: Any, found: Pair, past: int, layer: int) -> Pair:
+def layer_before(cache: Any, pair: Pair, past: int, layer: int) -> Pair:
     if layer:
-        other = cache.layers[layer - 1]
-        for x, theirs in zip(found, (other.keys, other.values), strict=True):
+        earlier = cache.layers[layer - 1]
+        for x, theirs in zip(pair, (earlier.keys, earlier.values), strict=True):
             x[:, :, :past] = theirs[:, :, :past]
-    return found
+    return pair
 
 
 def overwritten(x: torch.Tensor, past: int) -> None:

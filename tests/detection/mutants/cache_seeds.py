@@ -27,11 +27,11 @@ def own_cache(read: Read, *, keep: bool = True) -> Seed:
         def update(self, key_states: Any, value_states: Any, layer_idx: int, *args: Any, **kwargs: Any) -> Pair:
             past = int(self.get_seq_length(layer_idx))
             keys, values = super().update(key_states, value_states, layer_idx, *args, **kwargs)
-            found = read(self, (keys.clone(), values.clone()), past, layer_idx)
+            pair = read(self, (keys.clone(), values.clone()), past, layer_idx)
             if keep:
                 layer: Any = self.layers[layer_idx]
-                layer.keys, layer.values = found
-            return found
+                layer.keys, layer.values = pair
+            return pair
 
     def new_cache() -> EncoderDecoderCache:
         return EncoderDecoderCache(Cache(), DynamicCache())
@@ -42,11 +42,11 @@ def own_cache(read: Read, *, keep: bool = True) -> Seed:
 def old_slots(keys: Change | None = None, values: Change | None = None) -> Read:
     """The slots of earlier calls, `[batch, kv_heads, past, head_dim]`, go through `keys` and `values`."""
 
-    def read(_cache: Any, found: Pair, past: int, _layer: int) -> Pair:
-        for x, change in zip(found, (keys, values), strict=True):
+    def read(_cache: Any, pair: Pair, past: int, _layer: int) -> Pair:
+        for x, change in zip(pair, (keys, values), strict=True):
             if past and change is not None:
                 x[:, :, :past] = change(x[:, :, :past].clone())
-        return found
+        return pair
 
     return read
 
@@ -59,10 +59,10 @@ def both_old(change: Change) -> Read:
 def every_slot(change: Callable[[torch.Tensor, int], None]) -> Read:
     """`change(keys or values, past)` writes into all slots, the new ones too."""
 
-    def read(_cache: Any, found: Pair, past: int, _layer: int) -> Pair:
-        for x in found:
+    def read(_cache: Any, pair: Pair, past: int, _layer: int) -> Pair:
+        for x in pair:
             change(x, past)
-        return found
+        return pair
 
     return read
 
@@ -83,15 +83,15 @@ def other_request(slots: int) -> Seed:
     def seed(patch: Patch) -> None:
         requests: list[Any] = []
 
-        def read(cache: Any, found: Pair, past: int, layer: int) -> Pair:
+        def read(cache: Any, pair: Pair, past: int, layer: int) -> Pair:
             if cache not in requests:
                 requests.append(cache)
             before = requests[0]
             if cache is not before:
                 old = before.layers[layer].keys, before.layers[layer].values
-                for x, theirs in zip(found, old, strict=True):
+                for x, theirs in zip(pair, old, strict=True):
                     x[:, :, : min(slots, past)] = theirs[:1, :, : min(slots, past)]
-            return found
+            return pair
 
         own_cache(read, keep=False)(patch)
 
@@ -110,10 +110,10 @@ def cross_cache(change: Callable[[Pair, Any, int], Pair]) -> Seed:
 def later(change: Change, values: Change | None = None) -> Seed:
     """From the second call on the encoder's cached keys go through `change`, its values through `values` (or that)."""
 
-    def read(found: Pair, cache: Any, layer: int) -> Pair:
-        own = cache.self_attention_cache.layers[layer].keys.shape[2]
-        first = vars(cache).setdefault("first_lengths", {}).setdefault(layer, own)
-        return found if own == first else (change(found[0]), (values or change)(found[1]))
+    def read(pair: Pair, cache: Any, layer: int) -> Pair:
+        length = cache.self_attention_cache.layers[layer].keys.shape[2]
+        first = vars(cache).setdefault("first_lengths", {}).setdefault(layer, length)
+        return pair if length == first else (change(pair[0]), (values or change)(pair[1]))
 
     return cross_cache(read)
 
@@ -124,9 +124,9 @@ def first_source() -> Seed:
     def seed(patch: Patch) -> None:
         first: dict[int, Pair] = {}
 
-        def read(found: Pair, _cache: Any, layer: int) -> Pair:
-            keys, values = first.setdefault(layer, found)
-            batch, _, length, _ = found[0].shape
+        def read(pair: Pair, _cache: Any, layer: int) -> Pair:
+            keys, values = first.setdefault(layer, pair)
+            batch, _, length, _ = pair[0].shape
             return keys[:batch, :, :length], values[:batch, :, :length]
 
         cross_cache(read)(patch)

@@ -69,14 +69,14 @@ def positions(change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> S
     """Rows of the table at `change(slots [batch, seq], mask [batch, seq])`."""
 
     def seed(patch: Patch) -> None:
-        seen: list[torch.Tensor] = []
+        masks: list[torch.Tensor] = []
 
         def forward(plain: Any, model: Any, ids: torch.Tensor, mask: Any = None, *rest: Any) -> Any:
-            seen[:] = [torch.ones_like(ids) if mask is None else mask.long()]
+            masks[:] = [torch.ones_like(ids) if mask is None else mask.long()]
             return plain(model, ids, mask, *rest)
 
         def rows(plain: Any, slots: torch.Tensor) -> Any:
-            return plain(change(slots.expand(seen[0].shape), seen[0]))
+            return plain(change(slots.expand(masks[0].shape), masks[0]))
 
         patch.wrap(TransformerEncoder, "forward", forward)
         patch.wrap(patch.model.embed_positions, "forward", rows)
@@ -86,9 +86,13 @@ def positions(change: Callable[[torch.Tensor, torch.Tensor], torch.Tensor]) -> S
 
 def norms_exchanged(patch: Patch) -> None:
     for layer in patch.model.layers:
-        one, two = layer.norm1, layer.norm2
-        patch.setattr(one, "forward", lambda x, m=two: functional.layer_norm(x, x.shape[-1:], m.weight, m.bias, m.eps))
-        patch.setattr(two, "forward", lambda x, m=one: functional.layer_norm(x, x.shape[-1:], m.weight, m.bias, m.eps))
+        first, second = layer.norm1, layer.norm2
+        patch.setattr(
+            first, "forward", lambda x, m=second: functional.layer_norm(x, x.shape[-1:], m.weight, m.bias, m.eps)
+        )
+        patch.setattr(
+            second, "forward", lambda x, m=first: functional.layer_norm(x, x.shape[-1:], m.weight, m.bias, m.eps)
+        )
 
 
 SEEDS: tuple[tuple[str, str, Seed, frozenset[str], str, tuple[str, ...]], ...] = (

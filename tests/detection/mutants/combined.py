@@ -44,9 +44,9 @@ def drawn(
     for size in sizes:
         while True:
             case = str(draw.choice(CASES))
-            able = [one for one in mutants if case in one.cases]
+            able = [mutant for mutant in mutants if case in mutant.cases]
             chosen = [able[int(i)] for i in draw.permutation(len(able))[:size]]
-            alone = [frozenset(run_case(one, case, by_replay).blamed) for one in chosen]
+            alone = [frozenset(run_case(mutant, case, by_replay).blamed) for mutant in chosen]
             expected = frozenset().union(*alone)
             if all(alone) and len(expected) == sum(map(len, alone)):
                 break
@@ -55,15 +55,15 @@ def drawn(
 
 def combinations(mutants: Sequence[Mutant], count: int, seed: int = 0) -> Iterator[Combination]:
     """`count` random pairs and triples of `drawn`, run together; where one replaces another's code, none."""
-    made = 0
+    number = 0
     for case, chosen, expected in drawn(mutants, cycle((2, 3)), seed):
         replaced: list[bool] = []
-        found = run_case(together(chosen, case, replaced), case, by_replay)
+        outcome = run_case(together(chosen, case, replaced), case, by_replay)
         if any(replaced):
             continue
-        yield Combination(case, tuple(one.name for one in chosen), expected, frozenset(found.blamed))
-        made += 1
-        if made == count:
+        yield Combination(case, tuple(mutant.name for mutant in chosen), expected, frozenset(outcome.blamed))
+        number += 1
+        if number == count:
             return
 
 
@@ -91,11 +91,11 @@ def together(mutants: Sequence[Mutant], case: str, replaced: list[bool]) -> Muta
     """All of them as one, those of the loading first; `replaced` gets whether one sets what another one has set."""
 
     def seed(patch: Patch) -> None:
-        for one in sorted(mutants, key=_changes_loading, reverse=True):
+        for mutant in sorted(mutants, key=_changes_loading, reverse=True):
             before, patch.touched = patch.touched, set()
-            one.seed(patch)
+            mutant.seed(patch)
             replaced.append(bool(before & patch.touched))
             patch.touched |= before
 
-    names = " + ".join(one.name for one in mutants)
+    names = " + ".join(mutant.name for mutant in mutants)
     return Mutant(names, "several at once", seed, frozenset(), frozenset(), (case,))

@@ -23,8 +23,8 @@ def chosen(globs: Sequence[str]) -> list[Mutant]:
     """The mutants whose names match one of the globs, all without one; raises `ParityError` when there are none."""
     from detection.mutants import catalogue
 
-    found = [one for one in catalogue() if not globs or any(fnmatchcase(one.name, glob) for glob in globs)]
-    if not found:
+    selected = [mutant for mutant in catalogue() if not globs or any(fnmatchcase(mutant.name, glob) for glob in globs)]
+    if not selected:
         raise ParityError(
             " ".join(globs),
             "no mutant has such a name",
@@ -32,7 +32,7 @@ def chosen(globs: Sequence[str]) -> list[Mutant]:
             got="no match",
             next_step="python -m detection.mutants --list",
         )
-    return found
+    return selected
 
 
 def everywhere() -> Callable[[Mutant], Sequence[str]]:
@@ -77,9 +77,9 @@ def mutants(
 
     Exit code 1 when a bug is not caught or cannot be run.
     """
-    wanted = chosen(globs)
+    selected = chosen(globs)
     if listed:
-        click.echo("\n".join(f"{one.name}: {one.says}" for one in wanted))
+        click.echo("\n".join(f"{mutant.name}: {mutant.says}" for mutant in selected))
         return
     from detection.mutants.isolated import run_all
     from detection.mutants.judged import by_diagnosis, by_replay
@@ -87,19 +87,19 @@ def mutants(
 
     outcomes = []
     with Progress(console=console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
-        bar = progress.add_task("mutants", total=len(wanted))
+        bar = progress.add_task("mutants", total=len(selected))
         judge = by_replay if blame_only else by_diagnosis
-        for one in run_all(
-            wanted,
+        for outcome in run_all(
+            selected,
             judge=judge,
             cases=everywhere() if all_cases else lambda mutant: mutant.cases,
             workers=workers,
             timeout=timeout,
         ):
-            outcomes.append(one)
-            progress.update(bar, advance=1, description=one.name, refresh=True)
-    order = [one.name for one in wanted]
-    outcomes.sort(key=lambda one: order.index(one.name))
+            outcomes.append(outcome)
+            progress.update(bar, advance=1, description=outcome.name, refresh=True)
+    order = [mutant.name for mutant in selected]
+    outcomes.sort(key=lambda outcome: order.index(outcome.name))
     if as_json:
         click.echo(json.dumps(to_json(outcomes), indent=2))
     elif as_markdown:

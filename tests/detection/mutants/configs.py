@@ -44,7 +44,7 @@ def _window_fields(layer_types: Any) -> Seed:
 
 def _from_layer(source: Mapping[str, Any], window: int | None, first: int) -> list[str]:
     sliding = [window is not None and layer >= first for layer in range(source["num_hidden_layers"])]
-    return ["sliding_attention" if one else "full_attention" for one in sliding]
+    return ["sliding_attention" if slides else "full_attention" for slides in sliding]
 
 
 def _eps(value: float) -> Seed:

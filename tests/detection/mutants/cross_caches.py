@@ -16,33 +16,33 @@ _CROSS = ("encdec/ragged", "encdec/unrotated", "encdec/window")
 _SECOND = ("encdec/second_request",)
 
 
-def _appended_again(module: Any, new: int, found: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
+def _appended_again(module: Any, new: int, pair: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
     """A decode step finds the encoder's keys once more behind the right ones, and the mask is as long."""
     length = module.encoder_length
-    again = int(found[0].shape[2] - length > new)
+    again = int(pair[0].shape[2] - length > new)
     keys, values, wide = (
         torch.cat((x, *[x.narrow(axis, x.shape[axis] - length, length)] * again), axis)
-        for x, axis in ((found[0], 2), (found[1], 2), (mask, 3))
+        for x, axis in ((pair[0], 2), (pair[1], 2), (mask, 3))
     )
     return (keys, values), wide
 
 
-def _interleaved(module: Any, new: int, found: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
+def _interleaved(module: Any, new: int, pair: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
     """A decode step finds [older ; encoder ; new]; the mask stays [own ; encoder]."""
-    total = found[0].shape[2]
-    own = total - module.encoder_length
-    order = [*range(own - new), *range(own, total), *range(own - new, own)]
-    return (found[0][:, :, order], found[1][:, :, order]), mask
+    total = pair[0].shape[2]
+    own_length = total - module.encoder_length
+    order = [*range(own_length - new), *range(own_length, total), *range(own_length - new, own_length)]
+    return (pair[0][:, :, order], pair[1][:, :, order]), mask
 
 
-def _keys_exchanged(module: Any, new: int, found: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
+def _keys_exchanged(module: Any, new: int, pair: Pair, mask: torch.Tensor) -> tuple[Pair, torch.Tensor]:
     """The keys are [encoder ; own], the values [own ; encoder]."""
-    return (found[0].roll(module.encoder_length, 2), found[1]), mask
+    return (pair[0].roll(module.encoder_length, 2), pair[1]), mask
 
 
-def _cross_layer_before(found: Pair, cache: Any, layer: int) -> Pair:
-    other = cache.cross_attention_cache.layers[max(layer - 1, 0)]
-    return other.keys, other.values
+def _cross_layer_before(pair: Pair, cache: Any, layer: int) -> Pair:
+    earlier = cache.cross_attention_cache.layers[max(layer - 1, 0)]
+    return earlier.keys, earlier.values
 
 
 CROSS = (
@@ -57,10 +57,10 @@ CROSS = (
     entry("MRG-13", "the encoder's keys are lost after the first call", later(torch.zeros_like), _ENCODER,
           "cache.not_written", _CROSS),
     entry("own/memory-rows", "the encoder's keys and values are another row's",
-          cross_cache(lambda found, *_: (found[0].roll(1, 0), found[1].roll(1, 0))), _ENCODER, "cache.other_row",
+          cross_cache(lambda pair, *_: (pair[0].roll(1, 0), pair[1].roll(1, 0))), _ENCODER, "cache.other_row",
           _CROSS),
     entry("own/memory-cache-exchanged", "the encoder's keys and values are exchanged in the cache",
-          cross_cache(lambda found, *_: (found[1], found[0])), _ENCODER, "cache.keys_values_exchanged", _CROSS),
+          cross_cache(lambda pair, *_: (pair[1], pair[0])), _ENCODER, "cache.keys_values_exchanged", _CROSS),
     entry("own/memory-layer-before", "the encoder's keys and values are the layer's before",
           cross_cache(_cross_layer_before), _ENCODER, "cache.other_layer", _CROSS),
     entry("own/memory-rescaled", "decode steps take the encoder's keys and values 1 % larger",

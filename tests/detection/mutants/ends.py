@@ -32,18 +32,18 @@ def embedded(change: Callable[[torch.Tensor], torch.Tensor]) -> Seed:
 def scaled_behind(patch: Patch) -> None:
     """Scaled between the embedding and the first layer."""
     for stack in ("encoder", "decoder"):
-        patch.given(patch.layers(stack)[0], lambda x: x * x.shape[-1] ** 0.5)
+        patch.on_input(patch.layers(stack)[0], lambda x: x * x.shape[-1] ** 0.5)
 
 
 def normed_embedding(patch: Patch) -> None:
     for stack in ("encoder", "decoder"):
         first = patch.layers(stack)[0]
-        patch.given(first, partial(Qwen3RMSNorm.forward, first.input_layernorm))
+        patch.on_input(first, partial(Qwen3RMSNorm.forward, first.input_layernorm))
 
 
 def normed_in_head(patch: Patch) -> None:
     norm = patch.model.decoder.norm
-    patch.given(patch.model.lm_head, lambda x: Qwen3RMSNorm.forward(norm, x))
+    patch.on_input(patch.model.lm_head, lambda x: Qwen3RMSNorm.forward(norm, x))
 
 
 def shown_before(patch: Patch) -> None:
@@ -56,29 +56,29 @@ def between_layers(patch: Patch) -> None:
     for stack in ("encoder", "decoder"):
         norm = getattr(patch.model, stack).norm
         for layer in patch.layers(stack)[1:]:
-            patch.given(layer, partial(Qwen3RMSNorm.forward, norm))
+            patch.on_input(layer, partial(Qwen3RMSNorm.forward, norm))
 
 
 def head_before_norm(patch: Patch) -> None:
-    kept: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def keep(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
+        inputs.append(x)
         return x
 
-    patch.given(patch.model.decoder.norm, keep)
-    patch.given(patch.model.lm_head, lambda x: kept[-1])
+    patch.on_input(patch.model.decoder.norm, keep)
+    patch.on_input(patch.model.lm_head, lambda x: inputs[-1])
 
 
 def one_step_late(patch: Patch) -> None:
     """In decode steps the head reads the step before's state."""
-    kept: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def change(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
-        return kept[-2][:, -1:] if x.shape[1] == 1 and len(kept) > 1 else x
+        inputs.append(x)
+        return inputs[-2][:, -1:] if x.shape[1] == 1 and len(inputs) > 1 else x
 
-    patch.given(patch.model.lm_head, change)
+    patch.on_input(patch.model.lm_head, change)
 
 
 MUTANTS = (

@@ -23,16 +23,16 @@ def own_tables(
     change: Callable[[torch.Tensor, torch.Tensor], Pair],
 ) -> None:
     """These attentions make their tables themselves, from `change(inv_freq, position_ids)`."""
-    made: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
+    recorded: list[tuple[torch.Tensor, torch.Tensor, torch.Tensor]] = []
 
     def keep(plain: Any, table: Any, x: Any, ids: Any) -> Any:
-        found = plain(table, x, ids)
-        made.append((found[0], table.inv_freq, ids))
-        return found
+        rotations = plain(table, x, ids)
+        recorded.append((rotations[0], table.inv_freq, ids))
+        return rotations
 
     def forward(plain: Any, *args: Any, position_embeddings: Any, **kwargs: Any) -> Any:
         cos = position_embeddings[0]
-        source = next((freq, ids) for table, freq, ids in made if table is cos)
+        source = next((freq, ids) for table, freq, ids in recorded if table is cos)
         return plain(*args, position_embeddings=rope.rotary_tables(*change(*source), cos.dtype), **kwargs)
 
     patch.wrap(rope.Qwen3RotaryEmbedding, "forward", keep)

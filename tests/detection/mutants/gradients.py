@@ -76,7 +76,7 @@ _KEYS = gradients("k_rope encoder_k_rope encoder_k_norm encoder_k_proj")
 _LAYER = frozenset(
     f"gradient.{name}.weight"
     for name in (
-        *(f"merged_attn.{one}" for one in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")),
+        *(f"merged_attn.{module}" for module in ("q_proj", "k_proj", "v_proj", "o_proj", "q_norm", "k_norm")),
         *("mlp.gate_proj", "mlp.up_proj", "mlp.down_proj", "input_layernorm", "post_attention_layernorm"),
     )
 )

@@ -97,21 +97,21 @@ def run_case(mutant: Mutant, case: str, judge: Judge = by_replay) -> CaseOutcome
             return CaseOutcome(case, caught=True, share=_share(verdicts), blamed=(golden.case.op,))
         candidate = read(path)
         try:
-            found = judge(golden, candidate, _weights(candidate))
+            blames = judge(golden, candidate, _weights(candidate))
         except Exception as error:  # caught is caught, whatever the judge can make of it
             return CaseOutcome(case, caught=True, share=_share(verdicts), failure=f"{type(error).__name__}: {error}")
-    faults = [frozenset(map(short, one.places)) for one in found]
+    faults = [frozenset(map(short, accused.places)) for accused in blames]
     there = {short(pattern_of(item.info.name)) for item in golden} | set(golden.run.materialised)
     return CaseOutcome(
         case,
         caught=True,
         share=_share(verdicts),
-        blamed=tuple(dict.fromkeys(short(one.places[0]) for one in found)),
+        blamed=tuple(dict.fromkeys(short(accused.places[0]) for accused in blames)),
         innocents=tuple(
-            short(one.places[0]) for one, fault in zip(found, faults, strict=True) if not fault & mutant.wrong
+            short(accused.places[0]) for accused, fault in zip(blames, faults, strict=True) if not fault & mutant.wrong
         ),
         missed=tuple(sorted((mutant.wrong & there).difference(*faults))),
-        diagnoses={short(one.places[0]): one.explanation for one in found},
+        diagnoses={short(accused.places[0]): accused.explanation for accused in blames},
     )
 
 
@@ -155,9 +155,9 @@ class _Running:
         try:
             if not self.receiver.poll():
                 return nothing(self.mutant, failure="time limit")
-            found = self.receiver.recv()
-            assert isinstance(found, Outcome)
-            return found
+            result = self.receiver.recv()
+            assert isinstance(result, Outcome)
+            return result
         except EOFError:
             return nothing(self.mutant, failure="the process died")
         finally:
@@ -181,17 +181,20 @@ def run_all(
             while waiting and len(running) < workers:
                 mutant = waiting.pop()
                 running.append(_Running(mutant, cases(mutant), judge, timeout))
-            wait([one.receiver for one in running], max(0.0, min(one.end for one in running) - time.monotonic()))
-            done = [one for one in running if one.receiver.poll() or time.monotonic() >= one.end]
-            running = [one for one in running if one not in done]
-            yield from (one.outcome() for one in done)
+            wait(
+                [process.receiver for process in running],
+                max(0.0, min(process.end for process in running) - time.monotonic()),
+            )
+            done = [process for process in running if process.receiver.poll() or time.monotonic() >= process.end]
+            running = [process for process in running if process not in done]
+            yield from (process.outcome() for process in done)
     finally:  # also when the caller stops early
-        for one in running:
-            one.outcome()
+        for process in running:
+            process.outcome()
 
 
 def run_mutant(
     mutant: Mutant, cases: Sequence[str] | None = None, judge: Judge = by_replay, timeout: float = 120.0
 ) -> Outcome:
     """One mutant in a process of its own, on its own cases when none are given."""
-    return next(run_all([mutant], judge=judge, cases=lambda one: cases or one.cases, timeout=timeout))
+    return next(run_all([mutant], judge=judge, cases=lambda seeded: cases or seeded.cases, timeout=timeout))

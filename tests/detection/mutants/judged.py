@@ -35,9 +35,9 @@ def by_replay(golden: Recording, candidate: Recording, weights: Mapping[str, Arr
     """The ops that are wrong on their own inputs, without an explanation."""
     if golden.case.mode == pb.TOKENIZATION:
         return _wrong_stages(golden, candidate)
-    failed = [one for one in replay(candidate, weights, golden) if not one.passed]
-    found = {pattern_of(one.name): one.others for one in failed}
-    return [Blame((place, *map(pattern_of, others))) for place, others in found.items()]
+    failed = [verdict for verdict in replay(candidate, weights, golden) if not verdict.passed]
+    places = {pattern_of(verdict.name): verdict.others for verdict in failed}
+    return [Blame((place, *map(pattern_of, others))) for place, others in places.items()]
 
 
 def by_diagnosis(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Sequence[Blame]:
@@ -46,9 +46,9 @@ def by_diagnosis(golden: Recording, candidate: Recording, weights: Mapping[str, 
         return _explained_stages(golden, candidate)
     from qwen3_parity.diagnosis import diagnose  # what explains is not loaded with what hides
 
-    found = diagnose(golden, candidate, weights)
-    misplaced = [Blame(one.places, MISPLACED) for one in found.misplaced]
-    return [*(Blame(one.places, one.name) for one in found.faults), *misplaced]
+    diagnosis = diagnose(golden, candidate, weights)
+    misplaced = [Blame(misplacement.places, MISPLACED) for misplacement in diagnosis.misplaced]
+    return [*(Blame(fault.places, fault.name) for fault in diagnosis.faults), *misplaced]
 
 
 @cache
@@ -62,15 +62,15 @@ def _wrong_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
     from qwen3_parity.text.blame import blame
 
     oracle = _oracle(tokenizer_directory(golden.case, TOKENIZERS))
-    failed = [one for one in blame(oracle, candidate) if one.right is False]
-    return [Blame(places) for places in dict.fromkeys((one.stage, *one.others) for one in failed)]
+    failed = [verdict for verdict in blame(oracle, candidate) if verdict.right is False]
+    return [Blame(places) for places in dict.fromkeys((verdict.stage, *verdict.others) for verdict in failed)]
 
 
 def _explained_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
     from qwen3_parity.diagnosis.text import diagnose_tokenization
 
-    found = diagnose_tokenization(golden, candidate, tokenizer_directory(golden.case, TOKENIZERS))
-    return [Blame((one.stage, *one.others), one.name) for one in found.faults]
+    diagnosis = diagnose_tokenization(golden, candidate, tokenizer_directory(golden.case, TOKENIZERS))
+    return [Blame((fault.stage, *fault.others), fault.name) for fault in diagnosis.faults]
 
 
 def short(pattern: str) -> str:

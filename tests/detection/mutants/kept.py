@@ -9,7 +9,7 @@ from detection.reasons import Reason, reasons
 KEPT = Path(__file__).with_name("kept.txt")
 
 
-def kept(path: Path = KEPT) -> dict[str, Reason]:
+def frozen(path: Path = KEPT) -> dict[str, Reason]:
     """By the name of a mutant, why it needs the real model or tokenizer.
 
     Raises `ParityError` for a line that cannot be read, or a name that stands there twice.

@@ -45,25 +45,25 @@ def reading(change: Callable[[list[torch.Tensor]], torch.Tensor], last: bool = F
                 return x
 
             def give(x: torch.Tensor, streams: list[torch.Tensor] = streams) -> torch.Tensor:
-                found = change([*streams, x])
+                changed = change([*streams, x])
                 streams.clear()
-                return found
+                return changed
 
             for layer in layers if last else layers[:-1]:
-                patch.given(layer, keep)
-            patch.given(getattr(patch.model, stack).norm if last else layers[-1], give)
+                patch.on_input(layer, keep)
+            patch.on_input(getattr(patch.model, stack).norm if last else layers[-1], give)
 
     return seed
 
 
 def previous_step(patch: Patch) -> None:
-    kept: list[torch.Tensor] = []
+    states: list[torch.Tensor] = []
 
     def late(x: torch.Tensor) -> torch.Tensor:
-        kept.append(x)
-        return kept[-2] if len(kept) > 1 and kept[-2].shape == x.shape else x
+        states.append(x)
+        return states[-2] if len(states) > 1 and states[-2].shape == x.shape else x
 
-    patch.given(patch.layers("decoder")[1], late)
+    patch.on_input(patch.layers("decoder")[1], late)
 
 
 MUTANTS = (

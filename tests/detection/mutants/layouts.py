@@ -43,20 +43,20 @@ def _memory_of_transpose(weight: torch.Tensor, _layer: int) -> torch.Tensor:
     return weight.T.contiguous().reshape(weight.shape)
 
 
-def _shifted(found: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _shifted(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """q_norm takes `hidden` values of the file, so that what stands behind it is read 30 values late."""
-    tail = torch.cat([found[name].flatten() for name in found]).roll(-30)
-    ends = accumulate(weight.numel() for weight in found.values())
+    tail = torch.cat([tensors[name].flatten() for name in tensors]).roll(-30)
+    ends = accumulate(weight.numel() for weight in tensors.values())
     return {
-        name: tail[end - w.numel() : end].reshape(w.shape) for (name, w), end in zip(found.items(), ends, strict=True)
+        name: tail[end - w.numel() : end].reshape(w.shape) for (name, w), end in zip(tensors.items(), ends, strict=True)
     }
 
 
-def _column_shards(found: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def _column_shards(tensors: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
     """[gate ; up] cut into two shards, each halved into gate and up again."""
-    gate, up = found.values()
+    gate, up = tensors.values()
     half = len(gate) // 2
-    return dict(zip(found, (torch.cat((gate[:half], up[:half])), torch.cat((gate[half:], up[half:]))), strict=True))
+    return dict(zip(tensors, (torch.cat((gate[:half], up[:half])), torch.cat((gate[half:], up[half:]))), strict=True))
 
 
 def _heads_shuffled(weight: torch.Tensor, _layer: int) -> torch.Tensor:

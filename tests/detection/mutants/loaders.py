@@ -20,11 +20,11 @@ from qwen3_encdec.weights import mapping as weight_mapping
 
 def _exchanged(patch: Patch) -> None:
     """Before anything is loaded: q_norm's tensor is said to be k_norm's, and the reverse."""
-    other = {"q_norm": "k_norm", "k_norm": "q_norm"}
+    opposite = {"q_norm": "k_norm", "k_norm": "q_norm"}
     rows = []
     for row in weight_mapping.TABLE:
-        name = next((name for name in other if name in row.target), "")
-        rows.append(replace(row, target=row.target.replace(name, other[name])) if name else row)
+        name = next((name for name in opposite if name in row.target), "")
+        rows.append(replace(row, target=row.target.replace(name, opposite[name])) if name else row)
     patch.setattr(weight_mapping, "TABLE", tuple(rows))
 
 

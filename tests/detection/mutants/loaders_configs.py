@@ -27,8 +27,8 @@ def _encoder(**values: Any) -> Seed:
 
 
 def _eps(value: float) -> Seed:
-    def change(found: Any) -> None:
-        for module in found.modules():
+    def change(network: Any) -> None:
+        for module in network.modules():
             if isinstance(module, Qwen3RMSNorm):
                 module.variance_epsilon = value
 
@@ -38,10 +38,10 @@ def _eps(value: float) -> Seed:
 def _frequencies(theta: float) -> Seed:
     """The frequencies of both stacks are those of another base."""
 
-    def change(found: Any) -> None:
-        even = torch.arange(0, found.config.head_dim, 2).float()
-        for stack in (found.encoder, found.decoder):
-            stack.rotary_emb.inv_freq = theta ** (-even / found.config.head_dim)
+    def change(network: Any) -> None:
+        even = torch.arange(0, network.config.head_dim, 2).float()
+        for stack in (network.encoder, network.decoder):
+            stack.rotary_emb.inv_freq = theta ** (-even / network.config.head_dim)
 
     return model(change)
 
@@ -50,26 +50,26 @@ def _theta(value: float) -> Seed:
     return then(config(rope_theta=value), _frequencies(value))
 
 
-def _all_heads(found: Any) -> None:
+def _all_heads(network: Any) -> None:
     """As many key and value heads as query heads: each one several times."""
-    repeats = found.config.num_attention_heads // found.config.num_key_value_heads
-    for stack, attn in ((found.encoder, "self_attn"), (found.decoder, "merged_attn")):
+    repeats = network.config.num_attention_heads // network.config.num_key_value_heads
+    for stack, attn in ((network.encoder, "self_attn"), (network.decoder, "merged_attn")):
         for layer in stack.layers:
             for name in ("k_proj", "v_proj"):
                 projection = layer.get_submodule(f"{attn}.{name}")
                 projection.weight = torch.nn.Parameter(projection.weight.repeat(repeats, 1))
-    found.config.num_key_value_heads = found.config.num_attention_heads
+    network.config.num_key_value_heads = network.config.num_attention_heads
 
 
 def _without(*names: str) -> Seed:
     """Parameters of every attention that are not there."""
 
-    def change(found: Any) -> None:
-        for stack, attn in ((found.encoder, "self_attn"), (found.decoder, "merged_attn")):
+    def change(network: Any) -> None:
+        for stack, attn in ((network.encoder, "self_attn"), (network.decoder, "merged_attn")):
             for layer in stack.layers:
                 for name in names:
-                    path, _, own = f"{attn}.{name}".rpartition(".")
-                    setattr(layer.get_submodule(path), own, None)
+                    path, _, attribute = f"{attn}.{name}".rpartition(".")
+                    setattr(layer.get_submodule(path), attribute, None)
 
     return model(change)
 
@@ -112,7 +112,7 @@ CONFIGS = (
     loader("CFG-10/loader_file", "a Qwen2 checkpoint says that it is Qwen3",
         files(fields(model_type="qwen3", head_dim=8)), REFUSED, ["k_norm"], (QWEN2,)),
     loader("HED-06/loader", "tie_word_embeddings is sought where it is not: an untied head that nobody ties",
-        then(model(lambda found: setattr(found.lm_head, "weight", torch.nn.Parameter(found.shared.weight.clone()))),
+        then(model(lambda net: setattr(net.lm_head, "weight", torch.nn.Parameter(net.shared.weight.clone()))),
         config(tie_word_embeddings=False)), "embeddings_tied config_matches",
         ["lm_head.weight: is not tied", "config.tie_word_embeddings: is False"], (TIED,)),
     loader("WLD-16/loader", "the checkpoint's own inv_freq, of another base, overrides the config's",

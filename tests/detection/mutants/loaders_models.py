@@ -33,14 +33,14 @@ def _last_bit(weight: torch.Tensor) -> torch.Tensor:
     return weight
 
 
-def _taken(name: str, other: str, clone: bool = True) -> Seed:
+def _taken(name: str, source: str, clone: bool = True) -> Seed:
     """A parameter has the values of another, or is the other's memory."""
 
-    def change(found: Any) -> None:
-        last = found.config.num_hidden_layers - 1
-        values = found.get_parameter(other.format(last=last)).detach()
-        path, _, own = name.format(last=last).rpartition(".")
-        setattr(found.get_submodule(path), own, torch.nn.Parameter(values.clone() if clone else values))
+    def change(network: Any) -> None:
+        last = network.config.num_hidden_layers - 1
+        values = network.get_parameter(source.format(last=last)).detach()
+        path, _, attribute = name.format(last=last).rpartition(".")
+        setattr(network.get_submodule(path), attribute, torch.nn.Parameter(values.clone() if clone else values))
 
     return model(change)
 
@@ -49,8 +49,8 @@ def _through(dtype: torch.dtype) -> Any:
     return lambda weight: weight.to(dtype).to(weight.dtype)
 
 
-def _column_shards(found: Any) -> None:
-    for layer in found.decoder.layers:
+def _column_shards(network: Any) -> None:
+    for layer in network.decoder.layers:
         gate, up = layer.mlp.gate_proj.weight, layer.mlp.up_proj.weight
         first, second = torch.cat((gate, up)).chunk(2)[0].clone(), torch.cat((gate, up)).chunk(2)[1].clone()
         half = len(gate) // 2
@@ -58,16 +58,16 @@ def _column_shards(found: Any) -> None:
         up.copy_(torch.cat((first[half:], second[half:])))
 
 
-def _kind_by_kind(found: Any) -> None:
+def _kind_by_kind(network: Any) -> None:
     names = ("input_layernorm", "post_attention_layernorm")
-    written = [getattr(layer, name).weight for layer in found.decoder.layers for name in names]
-    read = [getattr(layer, name).weight for name in names for layer in found.decoder.layers]
+    written = [getattr(layer, name).weight for layer in network.decoder.layers for name in names]
+    read = [getattr(layer, name).weight for name in names for layer in network.decoder.layers]
     for weight, values in zip(read, [weight.detach().clone() for weight in written], strict=True):
         weight.copy_(values)
 
 
-def _shared_memory(found: Any) -> None:
-    for ours, theirs in zip(found.encoder.layers, found.decoder.layers, strict=True):
+def _shared_memory(network: Any) -> None:
+    for ours, theirs in zip(network.encoder.layers, network.decoder.layers, strict=True):
         for name in ("gate_proj", "up_proj", "down_proj"):
             getattr(ours.mlp, name).weight = getattr(theirs.mlp, name).weight
 
@@ -117,6 +117,6 @@ MODELS = (
     loader("own/loader-stacks-share", "encoder and decoder share the MLPs' memory", model(_shared_memory),
            "stacks_share_no_storage", ["shares its memory with decoder.layers."], (*BOTH, QWEN2)),
     loader("own/loader-extra-parameter", "the model has a parameter that no tensor fills",
-           model(lambda found: found.decoder.register_parameter("scale", torch.nn.Parameter(torch.ones(4)))),
+           model(lambda network: network.decoder.register_parameter("scale", torch.nn.Parameter(torch.ones(4)))),
            "every_parameter_checked", ["decoder.scale: no tensor of the checkpoint belongs here"], BOTH),
 )  # fmt: skip

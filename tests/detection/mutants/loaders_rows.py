@@ -87,12 +87,12 @@ _ROWS = (
 
 
 def _own_head(values: Any) -> Seed:
-    return model(lambda found: setattr(found.lm_head, "weight", torch.nn.Parameter(values(found))))
+    return model(lambda network: setattr(network.lm_head, "weight", torch.nn.Parameter(values(network))))
 
 
 _HEADS = (
     loader("HED-01/loader", "an untied head is the embedding",
-        then(model(lambda found: setattr(found.lm_head, "weight", found.shared.weight)),
+        then(model(lambda network: setattr(network.lm_head, "weight", network.shared.weight)),
         config(tie_word_embeddings=True)), f"head_match embeddings_tied config_matches {SENTINEL_ROWS}",
         ["config.tie_word_embeddings: is True", _SHARED, *TAKEN_TABLE], (UNTIED, QWEN2)),
     loader("HED-01/loader_tied", "a tied head is one of its own, never loaded",
@@ -100,27 +100,27 @@ _HEADS = (
         f"head_match embeddings_tied config_matches {SENTINEL_ROWS}",
         ["config.tie_word_embeddings: is False", *OWN_TABLE], (TIED, BFLOAT16)),
     loader("HED-02/loader", "an untied head is tied to the embedding",
-        model(lambda found: setattr(found.lm_head, "weight", found.shared.weight)),
+        model(lambda network: setattr(network.lm_head, "weight", network.shared.weight)),
         f"head_match embeddings_tied {SENTINEL_ROWS}", [_SHARED, *TAKEN_TABLE], (UNTIED, QWEN2)),
     loader("HED-04/loader", "the embedding is copied over an untied head",
-        _own_head(lambda found: found.shared.weight.detach().clone()), f"head_match {SENTINEL_ROWS}", TAKEN_TABLE,
+        _own_head(lambda network: network.shared.weight.detach().clone()), f"head_match {SENTINEL_ROWS}", TAKEN_TABLE,
         (UNTIED, QWEN2)),
     loader("own/loader-head-element", "one element of an untied head", parameter("lm_head.weight", one_element),
         "head_match", ["1 of ", "first at [0, 3]"], (UNTIED, QWEN2)),
     loader("HED-05/loader_untied", "a redundant head with other values replaces the tie",
-        _own_head(lambda found: found.shared.weight.detach() + 1), f"head_match embeddings_tied {SENTINEL_ROWS}",
+        _own_head(lambda network: network.shared.weight.detach() + 1), f"head_match embeddings_tied {SENTINEL_ROWS}",
         ["is its source plus 1", *OWN_TABLE], (TIED,)),
     loader("HED-08/loader", "the head gets no sentinel rows",
-        _own_head(lambda found: found.lm_head.weight.detach()[:-SENTINELS].clone()), "embedding_extended",
+        _own_head(lambda network: network.lm_head.weight.detach()[:-SENTINELS].clone()), "embedding_extended",
         ["lm_head.weight: has the shape [223, 40], expected [230, 40]"], (UNTIED,)),
     loader("HED-08/loader_tied", "the head is not tied again when the embedding grows",
-        _own_head(lambda found: found.shared.weight.detach()[:-SENTINELS].clone()),
+        _own_head(lambda network: network.shared.weight.detach()[:-SENTINELS].clone()),
         "embeddings_tied embedding_extended",
         ["lm_head.weight: has the shape [211, 40], expected [218, 40]", "lm_head.weight: is not tied"], (TIED,)),
     loader("HED-08/loader_size", "config.vocab_size is the source's", config(vocab_size=lambda size: size - SENTINELS),
         "config_matches", ["config.vocab_size: is "], BOTH),
     loader("WLD-20/loader", "saving and loading makes a copy of the tied head",
-        _own_head(lambda found: found.shared.weight.detach().clone()), "embeddings_tied",
+        _own_head(lambda network: network.shared.weight.detach().clone()), "embeddings_tied",
         ["lm_head.weight: is not tied to shared.weight: a copy with the same values"], (TIED, BFLOAT16)),
     loader("WLD-20/loader_encoder", "saving and loading makes a copy of the encoder's table",
         parameter("encoder.embed_tokens.weight", lambda weight: weight), "embeddings_tied",

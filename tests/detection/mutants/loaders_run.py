@@ -52,10 +52,10 @@ def messages(loading: Loading) -> Mapping[str, Sequence[str]]:
         faults = weight_faults(loading.model, loading.source)
     except ValueError as error:
         return {REFUSED: [str(error)]}
-    found: dict[str, list[str]] = {}
+    texts: dict[str, list[str]] = {}
     for fault in faults:
-        found.setdefault(fault.check, []).append(f"{fault.name}: {fault.says}")
-    return found
+        texts.setdefault(fault.check, []).append(f"{fault.name}: {fault.says}")
+    return texts
 
 
 def run_checkpoint(mutant: Mutant, case: str) -> CaseOutcome:
@@ -67,21 +67,21 @@ def run_checkpoint(mutant: Mutant, case: str) -> CaseOutcome:
         loading = Loading(GOLDEN_ROOT / case, Path(folder))
         try:
             mutant.seed(loading)
-            found = messages(loading)
+            texts = messages(loading)
         except ValueError as error:  # a seed that changes the model loads it
-            found = {REFUSED: [str(error)]}
+            texts = {REFUSED: [str(error)]}
         except Exception as error:  # a verification must stand whatever model it is given
             return CaseOutcome(case, caught=False, failure=f"{type(error).__name__}: {error}")
         finally:
             loading.undo()
     return CaseOutcome(
         case,
-        caught=bool(found),
-        share=math.inf if found else 0.0,
-        blamed=tuple(found),
-        innocents=tuple(check for check in found if check not in mutant.wrong),
-        missed=tuple(sorted(mutant.wrong - found.keys())) if found else (),
-        diagnoses={check: _explanation(said, mutant.named) for check, said in found.items()},
+        caught=bool(texts),
+        share=math.inf if texts else 0.0,
+        blamed=tuple(texts),
+        innocents=tuple(check for check in texts if check not in mutant.wrong),
+        missed=tuple(sorted(mutant.wrong - texts.keys())) if texts else (),
+        diagnoses={check: _explanation(said, mutant.named) for check, said in texts.items()},
     )
 
 

@@ -26,8 +26,8 @@ def then(*seeds: Seed) -> Seed:
     """One seed after the other."""
 
     def seed(loading: Loading) -> None:
-        for one in seeds:
-            one(loading)
+        for way in seeds:
+            way(loading)
 
     return seed
 
@@ -88,8 +88,8 @@ def content(file: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> Ca
 
 def target(name: str, stack: str) -> str:
     """Our parameter of a tensor of a layer, or of the final norm."""
-    own = f"{stack}.{name.removeprefix('model.')}"
-    return own.replace(".self_attn.", ".merged_attn.") if stack == "decoder" else own
+    path = f"{stack}.{name.removeprefix('model.')}"
+    return path.replace(".self_attn.", ".merged_attn.") if stack == "decoder" else path
 
 
 def shards(directory: Path) -> Iterator[tuple[str, torch.Tensor]]:
@@ -109,24 +109,24 @@ def careless(
     """
 
     def load(directory: Path, **options: Any) -> Qwen3ForSeq2SeqLM:
-        right = load_qwen3(options.pop("whole"), **options)
+        correct = load_qwen3(options.pop("whole"), **options)
         with torch.random.fork_rng():
             torch.manual_seed(1)
-            model: Any = Qwen3ForSeq2SeqLM(right.config)
-        model.to(dtype=right.dtype).eval()
+            model: Any = Qwen3ForSeq2SeqLM(correct.config)
+        model.to(dtype=correct.dtype).eval()
         held = {}
         for name, tensor in read(directory):
             for stack in ("encoder", "decoder"):
-                if (own := rename(name, stack)) in dict(model.named_parameters()) and name not in (EMBEDDING, HEAD):
-                    held[own] = tensor.clone()
+                if (path := rename(name, stack)) in dict(model.named_parameters()) and name not in (EMBEDDING, HEAD):
+                    held[path] = tensor.clone()
         for name in ("shared.weight", HEAD):
-            held[name] = right.state_dict()[name]
+            held[name] = correct.state_dict()[name]
         if on_meta:
             model.to("meta")
         model.load_state_dict(held, strict=False, assign=True)
         model.tie_weights()
         for stack in ("encoder", "decoder"):
-            getattr(model, stack).rotary_emb = getattr(right, stack).rotary_emb
+            getattr(model, stack).rotary_emb = getattr(correct, stack).rotary_emb
         return cast(Qwen3ForSeq2SeqLM, model)
 
     def seed(loading: Loading) -> None:
@@ -152,11 +152,11 @@ def model(change: Callable[[Any], object]) -> Seed:
 def parameter(name: str, values: Values) -> Seed:
     """A parameter of the model gets `values(before)`, in storage of its own; "{last}" is the last layer's number."""
 
-    def change(found: Any) -> None:
-        path, _, own = name.format(last=found.config.num_hidden_layers - 1).rpartition(".")
-        module = found.get_submodule(path)
-        before = getattr(module, own)
-        setattr(module, own, torch.nn.Parameter(values(before.detach().clone())))
+    def change(network: Any) -> None:
+        path, _, attribute = name.format(last=network.config.num_hidden_layers - 1).rpartition(".")
+        module = network.get_submodule(path)
+        before = getattr(module, attribute)
+        setattr(module, attribute, torch.nn.Parameter(values(before.detach().clone())))
 
     return model(change)
 
@@ -164,10 +164,10 @@ def parameter(name: str, values: Values) -> Seed:
 def layers(path: str, values: Values, *stacks: str) -> Seed:
     """The same parameter of every layer; {attn} is what a stack calls its attention."""
 
-    def change(found: Any) -> None:
+    def change(network: Any) -> None:
         for stack in stacks or ("encoder", "decoder"):
             attn = "self_attn" if stack == "encoder" else "merged_attn"
-            for layer in getattr(found, stack).layers:
+            for layer in getattr(network, stack).layers:
                 weight = layer.get_parameter(path.format(attn=attn))
                 weight.copy_(values(weight.detach().clone()))
 
@@ -177,9 +177,9 @@ def layers(path: str, values: Values, *stacks: str) -> Seed:
 def config(**values: Any) -> Seed:
     """Fields of the loaded model's config; a function makes them of what they were."""
 
-    def change(found: Any) -> None:
+    def change(network: Any) -> None:
         for name, value in values.items():
-            setattr(found.config, name, value(getattr(found.config, name)) if callable(value) else value)
+            setattr(network.config, name, value(getattr(network.config, name)) if callable(value) else value)
 
     return model(change)
 
@@ -187,13 +187,13 @@ def config(**values: Any) -> Seed:
 def embedding_rows(values: Values) -> Seed:
     """The matrix of all that are tied becomes `values(before)`; an untied head stays."""
 
-    def change(found: Any) -> None:
-        tied = found.lm_head.weight is found.shared.weight
-        weight = torch.nn.Parameter(values(found.shared.weight.detach().clone()))
-        for module in (found.shared, found.encoder.embed_tokens, found.decoder.embed_tokens):
+    def change(network: Any) -> None:
+        tied = network.lm_head.weight is network.shared.weight
+        weight = torch.nn.Parameter(values(network.shared.weight.detach().clone()))
+        for module in (network.shared, network.encoder.embed_tokens, network.decoder.embed_tokens):
             module.weight = weight
         if tied:
-            found.lm_head.weight = weight
+            network.lm_head.weight = weight
 
     return model(change)
 

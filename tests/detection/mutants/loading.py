@@ -46,8 +46,8 @@ def _final_norm(values: Any) -> Seed:
 
 def _bias(name: str, values: Any) -> Seed:
     def seed(patch: Patch) -> None:
-        found = [(attention, values(attention).detach().clone()) for attention in patch.attentions("decoder")]
-        for attention, bias in found:
+        biases = [(attention, values(attention).detach().clone()) for attention in patch.attentions("decoder")]
+        for attention, bias in biases:
             patch.change(getattr(attention, name).bias, bias)
 
     return seed

@@ -43,7 +43,7 @@ class Cells:
         return self.distance < self.window + more if self.window else torch.ones_like(self.causal)
 
     @property
-    def own(self) -> torch.Tensor:
+    def rule(self) -> torch.Tensor:
         """The right rule of the decoder's own half."""
         return self.causal & self.near() & self.real
 
@@ -59,7 +59,7 @@ def _real(mask: torch.Tensor | None, batch: int, length: int) -> torch.Tensor:
     return mask.to(torch.bool)
 
 
-def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -> Seed:
+def decoder_mask(rule: Rule = lambda c: c.rule, memory: Rule = lambda c: c.real) -> Seed:
     """Merged attention with other rules for the decoder's own half and for the encoder's."""
 
     def mask(
@@ -79,9 +79,9 @@ def decoder_mask(own: Rule = lambda c: c.own, memory: Rule = lambda c: c.real) -
         queries, keys = torch.arange(past, past + query)[:, None], torch.arange(first, first + count)[None]
         real = _real(decoder_attention_mask, batch, past + query)
         theirs = _real(encoder_attention_mask, batch, encoder_length)
-        mine = own(Cells(queries, keys, past, real[:, None, first : first + count], window))
-        other = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], window))
-        shown = [half.expand(batch, query, length) for half, length in ((mine, count), (other, encoder_length))]
+        mine = rule(Cells(queries, keys, past, real[:, None, first : first + count], window))
+        cross = memory(Cells(queries, torch.arange(encoder_length)[None], past, theirs[:, None], window))
+        shown = [half.expand(batch, query, length) for half, length in ((mine, count), (cross, encoder_length))]
         return masks.additive_mask(torch.cat(shown, dim=-1)[:, None], dtype)
 
     return lambda patch: patch.setattr(modeling_qwen3_decoder, "merged_mask", mask)
@@ -96,8 +96,8 @@ def both(*seeds: Seed) -> Seed:
     """Several seeds as one."""
 
     def seed(patch: Patch) -> None:
-        for one in seeds:
-            one(patch)
+        for part in seeds:
+            part(patch)
 
     return seed
 

@@ -27,16 +27,16 @@ def _memory(change: Callable[[Any, torch.Tensor], torch.Tensor]) -> Seed:
 
 
 def _before_the_final_norm(patch: Patch) -> None:
-    kept: list[torch.Tensor] = []
+    inputs: list[torch.Tensor] = []
 
     def normed(plain: Any, states: torch.Tensor) -> Any:
-        kept[:] = [states]
+        inputs[:] = [states]
         return plain(states)
 
     def encode(plain: Any, stack: Any, *args: Any, **kwargs: Any) -> Any:
-        found = plain(stack, *args, **kwargs)
-        found.last_hidden_state = kept[0]
-        return found
+        output = plain(stack, *args, **kwargs)
+        output.last_hidden_state = inputs[0]
+        return output
 
     patch.wrap(patch.model.encoder, "norm", normed)
     patch.wrap(Qwen3Encoder, "forward", encode)
@@ -47,18 +47,18 @@ def _normed_again(patch: Patch) -> None:
     _memory(lambda module, states: norms[module.layer_idx].forward(states))(patch)  # no call: it is no tap
 
 
-def _projected_by(other: Callable[[Any, str], torch.Tensor]) -> Seed:
-    """The encoder's keys and values are made by weights of their own: `other(attention, "k_proj" or "v_proj")`."""
+def _projected_by(source: Callable[[Any, str], torch.Tensor]) -> Seed:
+    """The encoder's keys and values are made by weights of their own: `source(attention, "k_proj" or "v_proj")`."""
 
     def around(plain: Any, module: Any, states: torch.Tensor, tables: Any) -> Any:
-        own = {name: getattr(module, name).weight for name in ("k_proj", "v_proj")}
-        before = {name: weight.data for name, weight in own.items()}
-        for name, data in {name: other(module, name) for name in own}.items():
-            own[name].data = data
+        weights = {name: getattr(module, name).weight for name in ("k_proj", "v_proj")}
+        before = {name: weight.data for name, weight in weights.items()}
+        for name, data in {name: source(module, name) for name in weights}.items():
+            weights[name].data = data
         try:
             return plain(module, states, tables)
         finally:
-            for name, weight in own.items():
+            for name, weight in weights.items():
                 weight.data = before[name]
 
     return lambda patch: patch.wrap(Qwen3MergedAttention, "encoder_keys_values", around)

@@ -23,10 +23,10 @@ def _padding_of(stack: str) -> Seed:
     def fitted(mask: torch.Tensor, length: int) -> torch.Tensor:
         return torch.nn.functional.pad(mask, (0, max(length - mask.shape[1], 0)), value=1)[:, :length]
 
-    def merged(plain: Any, own: torch.Tensor, theirs: torch.Tensor, **kwargs: Any) -> torch.Tensor:
+    def merged(plain: Any, padding: torch.Tensor, theirs: torch.Tensor, **kwargs: Any) -> torch.Tensor:
         if stack == "decoder":
-            return plain(own, fitted(own, theirs.shape[1]), **kwargs)  # type: ignore[no-any-return]
-        return plain(fitted(theirs, own.shape[1]), theirs, **kwargs)  # type: ignore[no-any-return]
+            return plain(padding, fitted(padding, theirs.shape[1]), **kwargs)  # type: ignore[no-any-return]
+        return plain(fitted(theirs, padding.shape[1]), theirs, **kwargs)  # type: ignore[no-any-return]
 
     return lambda patch: patch.wrap(modeling_qwen3_decoder, "merged_mask", merged)
 

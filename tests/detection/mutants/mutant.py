@@ -55,5 +55,5 @@ def words(text: str) -> frozenset[str]:
 def attention(text: str) -> frozenset[str]:
     """Taps of both stacks' attention; what only the merged one has (caches, encoder_…) in the decoder alone."""
     merged = {f"merged_attn.{name}" for name in text.split()}
-    own = {f"self_attn.{name}" for name in text.split() if not name.startswith(("cache_", "encoder_"))}
-    return frozenset(merged | own)
+    decoupled = {f"self_attn.{name}" for name in text.split() if not name.startswith(("cache_", "encoder_"))}
+    return frozenset(merged | decoupled)

@@ -49,12 +49,12 @@ class Outcome:
     @property
     def caught(self) -> bool:
         """Whether any case fails."""
-        return any(one.caught for one in self.cases)
+        return any(case.caught for case in self.cases)
 
     @property
     def judged(self) -> CaseOutcome | None:
         """The first case that shows the bug."""
-        return next((one for one in self.cases if one.caught), None)
+        return next((case for case in self.cases if case.caught), None)
 
     @property
     def blamed(self) -> bool:
@@ -66,17 +66,17 @@ class Outcome:
         """Whether that case's first explanations are all right ones, of every blamed op."""
         if self.judged is None:
             return False
-        found = set((self.judged.diagnoses or {}).values())
-        return not self.named if self.judged.refused else bool(found) and found <= set(self.named)
+        names = set((self.judged.diagnoses or {}).values())
+        return not self.named if self.judged.refused else bool(names) and names <= set(self.named)
 
     @property
     def shares(self) -> list[float]:
         """The worst share of a budget in each case that shows the bug and ran to its end."""
-        return [one.share for one in self.cases if one.caught and not one.refused]
+        return [case.share for case in self.cases if case.caught and not case.refused]
 
     def to_json(self) -> dict[str, Any]:
         """Plain values; an infinite share is null."""
-        cases = [asdict(one) | {"share": one.share if math.isfinite(one.share) else None} for one in self.cases]
+        cases = [asdict(case) | {"share": case.share if math.isfinite(case.share) else None} for case in self.cases]
         return asdict(self) | {
             "cases": cases,
             "caught": self.caught,

@@ -95,7 +95,7 @@ class Patch:
             for name in [name for name, value in vars(module).items() if value is plain]:
                 self.setattr(module, name, wrapped)
 
-    def given(self, module: nn.Module, change: Callable[[Any], Any]) -> None:
+    def on_input(self, module: nn.Module, change: Callable[[Any], Any]) -> None:
         """Give a module `change(x)` for its first argument: what a recorder sees as its input, too."""
         hook = module.register_forward_pre_hook(lambda _module, args: (change(args[0]), *args[1:]))
         self._undo.append(hook.remove)

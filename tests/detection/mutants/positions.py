@@ -50,10 +50,10 @@ def encoder_restarts(patch: Patch) -> None:
     longest = [0]
 
     def keep(plain: Any, ids: Any, mask: Any, batch: int, length: int, past: int, name: str, device: Any) -> Any:
-        found = plain(ids, mask, batch, length, past, name, device)
+        position_ids = plain(ids, mask, batch, length, past, name, device)
         if name.startswith("encoder"):
             longest[0] = length
-        return found + longest[0] if name.startswith("decoder") else found
+        return position_ids + longest[0] if name.startswith("decoder") else position_ids
 
     patch.function(inputs.positions, keep)
 

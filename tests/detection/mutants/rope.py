@@ -17,33 +17,33 @@ BOTH = ("encdec/ragged", "encdec/window", "decoder/ragged_decode", "encoder/ragg
 def values_too(patch: Patch) -> None:
     tables: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def keep(plain: Any, q: Any, k: Any, *found: Any) -> Any:
-        tables[:] = [found]
-        return plain(q, k, *found)
+    def keep(plain: Any, q: Any, k: Any, *rotations: Any) -> Any:
+        tables[:] = [rotations]
+        return plain(q, k, *rotations)
 
     def update(plain: Any, cache: Any, keys: Any, values: Any, *rest: Any) -> Any:
-        own = tables and values.shape[2] == tables[0][0].shape[1]
-        return plain(cache, keys, rope.apply_rotary(values, *tables.pop()) if own else values, *rest)
+        fits = tables and values.shape[2] == tables[0][0].shape[1]
+        return plain(cache, keys, rope.apply_rotary(values, *tables.pop()) if fits else values, *rest)
 
     patch.wrap(merged_attention, "apply_rotary_pos_emb", keep)
     patch.wrap(DynamicCache, "update", update)
 
 
 def rotated_again(patch: Patch) -> None:
-    seen: list[tuple[torch.Tensor, torch.Tensor]] = []
+    rotations: list[tuple[torch.Tensor, torch.Tensor]] = []
 
     def keep(plain: Any, table: Any, x: Any, ids: Any) -> Any:
-        found = plain(table, x, ids)
+        rotation = plain(table, x, ids)
         if table is patch.model.decoder.rotary_emb:
-            cos, sin = seen.pop() if seen else (found[0][:, :0], found[1][:, :0])
-            seen.append((torch.cat((cos, found[0]), 1), torch.cat((sin, found[1]), 1)))
-        return found
+            cos, sin = rotations.pop() if rotations else (rotation[0][:, :0], rotation[1][:, :0])
+            rotations.append((torch.cat((cos, rotation[0]), 1), torch.cat((sin, rotation[1]), 1)))
+        return rotation
 
     def update(plain: Any, cache: Any, keys: Any, values: Any, index: int, *rest: Any) -> Any:
         past = cache.get_seq_length(index)
         if past:
             held = cache.layers[index]
-            held.keys = rope.apply_rotary(held.keys, *(table[:, :past] for table in seen[0]))
+            held.keys = rope.apply_rotary(held.keys, *(table[:, :past] for table in rotations[0]))
         return plain(cache, keys, values, index, *rest)
 
     patch.wrap(rope.Qwen3RotaryEmbedding, "forward", keep)

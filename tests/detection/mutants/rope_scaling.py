@@ -23,16 +23,16 @@ def _on_scores(patch: Patch) -> None:
         factor = stack.rotary_emb.attention_factor
         patch.setattr(stack.rotary_emb, "attention_factor", 1.0)
         for layer in stack.layers:
-            found = getattr(layer, "self_attn", None) or layer.merged_attn
-            patch.setattr(found, "scaling", found.scaling * factor**2)
+            module = getattr(layer, "self_attn", None) or layer.merged_attn
+            patch.setattr(module, "scaling", module.scaling * factor**2)
 
 
 def _read(change: Callable[[Mapping[str, Any]], Mapping[str, Any] | None]) -> Seed:
     """The section of config.json is read as `change(section)`; as plain RoPE where that is None."""
 
-    def resolve(plain: Any, section: Mapping[str, Any], *given: Any) -> Any:
-        seen = change(section)
-        return None if seen is None else plain(seen, *given)
+    def resolve(plain: Any, section: Mapping[str, Any], *arguments: Any) -> Any:
+        changed = change(section)
+        return None if changed is None else plain(changed, *arguments)
 
     return lambda patch: patch.wrap(qwen3_source, "resolve_scaling", resolve)
 

@@ -20,17 +20,17 @@ GREEDY = ("generation/greedy", "generation/merged")
 def ordered(*last: type) -> Seed:
     """These processors come last, in this order."""
 
-    def around(plain: Callable[..., Any], **given: Any) -> LogitsProcessorList:
-        made = list(plain(**given))
-        moved = [one for kind in last for one in made if isinstance(one, kind)]
-        return LogitsProcessorList([*(one for one in made if one not in moved), *moved])
+    def around(plain: Callable[..., Any], **arguments: Any) -> LogitsProcessorList:
+        processors = list(plain(**arguments))
+        moved = [processor for kind in last for processor in processors if isinstance(processor, kind)]
+        return LogitsProcessorList([*(processor for processor in processors if processor not in moved), *moved])
 
     return lambda patch: patch.wrap(patch.model, "_get_logits_processor", around)
 
 
 def without(kind: type) -> Seed:
-    def around(plain: Callable[..., Any], **given: Any) -> LogitsProcessorList:
-        return LogitsProcessorList([one for one in plain(**given) if not isinstance(one, kind)])
+    def around(plain: Callable[..., Any], **arguments: Any) -> LogitsProcessorList:
+        return LogitsProcessorList([processor for processor in plain(**arguments) if not isinstance(processor, kind)])
 
     return lambda patch: patch.wrap(patch.model, "_get_logits_processor", around)
 
@@ -38,9 +38,9 @@ def without(kind: type) -> Seed:
 def generated(**settings: Any) -> Seed:
     """`generate()` with other settings; a function of the right value where one is callable."""
 
-    def around(plain: Callable[..., Any], **given: Any) -> Any:
-        other = {name: value(given[name]) if callable(value) else value for name, value in settings.items()}
-        return plain(**given | other)
+    def around(plain: Callable[..., Any], **arguments: Any) -> Any:
+        changed = {name: value(arguments[name]) if callable(value) else value for name, value in settings.items()}
+        return plain(**arguments | changed)
 
     return lambda patch: patch.wrap(patch.model, "generate", around)
 
@@ -48,11 +48,11 @@ def generated(**settings: Any) -> Seed:
 def tails(patch: Patch) -> None:
     """Rows that have ended repeat their last token."""
 
-    def around(plain: Callable[..., Any], **given: Any) -> Any:
-        ids = plain(**given)
+    def around(plain: Callable[..., Any], **arguments: Any) -> Any:
+        ids = plain(**arguments)
         for row in ids:
-            for slot in range(given["decoder_input_ids"].shape[1] + 1, len(row)):
-                if row[slot - 1] in given["eos_token_id"]:
+            for slot in range(arguments["decoder_input_ids"].shape[1] + 1, len(row)):
+                if row[slot - 1] in arguments["eos_token_id"]:
                     row[slot] = row[slot - 1]
         return ids
 

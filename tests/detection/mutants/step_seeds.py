@@ -22,11 +22,11 @@ def cached_before_rope(patch: Patch) -> None:
         raw[:] = [k]
         return plain(q, k, *tables)
 
-    def read(cache: Any, found: Pair, past: int, layer: int) -> Pair:
-        kept = vars(cache).setdefault("unrotated", {})
-        kept[layer] = torch.cat((kept[layer], raw[0]), 2) if layer in kept else raw[0]
-        found[0][:, :, :past] = kept[layer][:, :, :past]
-        return found
+    def read(cache: Any, pair: Pair, past: int, layer: int) -> Pair:
+        unrotated = vars(cache).setdefault("unrotated", {})
+        unrotated[layer] = torch.cat((unrotated[layer], raw[0]), 2) if layer in unrotated else raw[0]
+        pair[0][:, :, :past] = unrotated[layer][:, :, :past]
+        return pair
 
     patch.wrap(merged_attention, "apply_rotary_pos_emb", rotate)
     own_cache(read, keep=False)(patch)
@@ -36,9 +36,9 @@ def normed_again(patch: Patch) -> None:
     """Older keys go through k_norm at every step."""
     norms = [attention.k_norm for attention in patch.attentions("decoder")]
 
-    def read(_cache: Any, found: Pair, past: int, layer: int) -> Pair:
-        found[0][:, :, :past] = norms[layer].forward(found[0][:, :, :past])  # no call: it is no tap
-        return found
+    def read(_cache: Any, pair: Pair, past: int, layer: int) -> Pair:
+        pair[0][:, :, :past] = norms[layer].forward(pair[0][:, :, :past])  # no call: it is no tap
+        return pair
 
     own_cache(read)(patch)
 

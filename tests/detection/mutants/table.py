@@ -17,10 +17,10 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, int]:
     """How many there are, and of how many the check, the blame and the diagnosis are right."""
     return {
         "mutants": len(outcomes),
-        "caught": sum(one.caught for one in outcomes),
-        "blamed": sum(one.blamed for one in outcomes),
-        "named": sum(one.diagnosed for one in outcomes),
-        "failures": sum(bool(one.failure or any(case.failure for case in one.cases)) for one in outcomes),
+        "caught": sum(outcome.caught for outcome in outcomes),
+        "blamed": sum(outcome.blamed for outcome in outcomes),
+        "named": sum(outcome.diagnosed for outcome in outcomes),
+        "failures": sum(bool(outcome.failure or any(case.failure for case in outcome.cases)) for outcome in outcomes),
     }
 
 
@@ -28,11 +28,11 @@ def _share(value: float) -> str:
     return f"{value:.3g}" if math.isfinite(value) else "exact"
 
 
-def _cells(one: Outcome) -> list[str]:
-    first, shares = one.judged, one.shares
+def _cells(outcome: Outcome) -> list[str]:
+    first, shares = outcome.judged, outcome.shares
     said = " ".join(dict.fromkeys(name or "?" for name in ((first and first.diagnoses) or {}).values()))
-    if first is None or one.failure:
-        said = one.failure
+    if first is None or outcome.failure:
+        said = outcome.failure
     elif first.failure:
         said = first.failure
     elif first.refused:
@@ -41,15 +41,15 @@ def _cells(one: Outcome) -> list[str]:
         wrong = [f"{word} {' '.join(of)}" for word, of in (("also", first.innocents), ("not", first.missed)) if of]
         said = "; ".join([said, *wrong])
     return [
-        one.name,
-        one.says,
-        "yes" if one.caught else "NO",
-        "yes" if one.blamed else "no",
-        "yes" if one.diagnosed else "no",
+        outcome.name,
+        outcome.says,
+        "yes" if outcome.caught else "NO",
+        "yes" if outcome.blamed else "no",
+        "yes" if outcome.diagnosed else "no",
         said,
         _share(max(shares)) if shares else "",
         _share(min(shares)) if shares else "",
-        f"{sum(case.caught for case in one.cases)} of {len(one.cases)}",
+        f"{sum(case.caught for case in outcome.cases)} of {len(outcome.cases)}",
     ]
 
 
@@ -61,7 +61,7 @@ def _last_row(outcomes: Sequence[Outcome]) -> list[str]:
         *(str(sums[name]) for name in ("caught", "blamed", "named")),
         "",
         "",
-        _share(min((min(one.shares) for one in outcomes if one.shares), default=math.inf)),
+        _share(min((min(outcome.shares) for outcome in outcomes if outcome.shares), default=math.inf)),
         "",
     ]
 
@@ -72,8 +72,10 @@ def terminal(outcomes: Sequence[Outcome]) -> Table:
     for column, footer in zip(table.columns, _last_row(outcomes), strict=True):
         column.footer = footer
         column.overflow = "fold"
-    for one in outcomes:
-        table.add_row(*_cells(one), style="" if one.caught and one.blamed and one.diagnosed else "yellow")
+    for outcome in outcomes:
+        table.add_row(
+            *_cells(outcome), style="" if outcome.caught and outcome.blamed and outcome.diagnosed else "yellow"
+        )
     return table
 
 
@@ -86,17 +88,17 @@ def _family(name: str) -> str:
 def markdown(outcomes: Sequence[Outcome]) -> str:
     """One row for each family of bugs (its letters in the catalogue, or "own"), in Markdown."""
     families: dict[str, list[Outcome]] = {}
-    for one in outcomes:
-        families.setdefault(_family(one.name), []).append(one)
+    for outcome in outcomes:
+        families.setdefault(_family(outcome.name), []).append(outcome)
     rows = [["bugs", "seeded", "caught", "blamed exactly", "named first", "smallest share of a budget"], ["---"] * 6]
-    for name, some in [*families.items(), ("all", list(outcomes))]:
-        sums = totals(some)
-        smallest = min((min(one.shares) for one in some if one.shares), default=math.inf)
+    for name, members in [*families.items(), ("all", list(outcomes))]:
+        sums = totals(members)
+        smallest = min((min(outcome.shares) for outcome in members if outcome.shares), default=math.inf)
         share = f"{smallest:.3g} ×" if math.isfinite(smallest) else "exact"
-        rows.append([name, *(str(sums[what]) for what in ("mutants", "caught", "blamed", "named")), share])
+        rows.append([name, *(str(sums[column]) for column in ("mutants", "caught", "blamed", "named")), share])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
 def to_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     """Totals and every outcome; an infinite share is null."""
-    return {"totals": totals(outcomes), "mutants": [one.to_json() for one in outcomes]}
+    return {"totals": totals(outcomes), "mutants": [outcome.to_json() for outcome in outcomes]}

@@ -28,9 +28,9 @@ def path(stack: str, name: str) -> str:
 
 def taps(*names: str, stack: str = "decoder") -> tuple[str, ...]:
     """The taps that a layer's modules make, the encoder's half of keys and values included."""
-    own = [path(stack, name) for name in names]
+    paths = [path(stack, name) for name in names]
     twice = [f"merged_attn.encoder_{name}" for name in names if name in ("k_proj", "v_proj", "k_norm")]
-    return (*own, *(twice if stack == "decoder" else ()))
+    return (*paths, *(twice if stack == "decoder" else ()))
 
 
 def everywhere(*names: str) -> tuple[str, ...]:
@@ -40,8 +40,8 @@ def everywhere(*names: str) -> tuple[str, ...]:
 
 def weight_of(patch: Patch, stack: str, layer: int, name: str) -> torch.Tensor:
     """The weight of a module of a layer."""
-    found: torch.Tensor = attrgetter(path(stack, name))(patch.layers(stack)[layer]).weight
-    return found
+    weight: torch.Tensor = attrgetter(path(stack, name))(patch.layers(stack)[layer]).weight
+    return weight
 
 
 def weights(change: Weights, *names: str, stack: str = "decoder", layers: slice = slice(None)) -> Seed:
@@ -63,13 +63,13 @@ def taken(
 
     def seed(patch: Patch) -> None:
         depth = len(patch.layers(stack))
-        wanted = {(layer, name): source(stack, name, layer, depth) for layer in range(depth) for name in names}
-        found = {
+        sources = {(layer, name): source(stack, name, layer, depth) for layer in range(depth) for name in names}
+        copies = {
             at: weight_of(patch, where[0], where[2], where[1]).detach().clone()
-            for at, where in wanted.items()
+            for at, where in sources.items()
             if where is not None
         }
-        for (layer, name), values in found.items():
+        for (layer, name), values in copies.items():
             patch.change(weight_of(patch, stack, layer, name), values)
 
     return seed
@@ -80,9 +80,9 @@ def rows(change: Callable[[dict[str, torch.Tensor]], dict[str, torch.Tensor]], *
 
     def seed(patch: Patch) -> None:
         for layer in range(len(patch.layers("decoder"))):
-            own = {name: weight_of(patch, "decoder", layer, name) for name in names}
-            for name, values in change({name: weight.detach().clone() for name, weight in own.items()}).items():
-                patch.change(own[name], values)
+            parameters = {name: weight_of(patch, "decoder", layer, name) for name in names}
+            for name, values in change({name: weight.detach().clone() for name, weight in parameters.items()}).items():
+                patch.change(parameters[name], values)
 
     return seed
 

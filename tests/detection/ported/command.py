@@ -38,7 +38,7 @@ def ported(
 
     Exit code 1 when a mistake is not caught, or the judge fails.
     """
-    some = chosen(
+    selected = chosen(
         [row for row in rows() if row.part in (parts or SETS)],
         [only],
         "no row of the set has such a name",
@@ -46,18 +46,18 @@ def ported(
         next_step="leave --only out: --gaps lists every row",
     )
     if gaps:
-        for row in some:
+        for row in selected:
             click.echo(f"{row.name} {gap(row):.2g} {row.function}: {row.new or 'left out'}")
         return
     results = read_results(out, _built, "rows of ports' mistakes")
-    for result in _run(some, levels or tuple(LEVELS), {(x.row, x.level) for x in results}, timeout):
+    for result in _run(selected, levels or tuple(LEVELS), {(x.row, x.level) for x in results}, timeout):
         results.append(result)
         click.echo(_line(result))
         if out is not None:
             write_results(out, results)
-    names = {row.name for row in some}
+    names = {row.name for row in selected}
     shown = [x for x in results if x.row in names]
-    console().print(table(shown, some))
+    console().print(table(shown, selected))
     sys.exit(int(any(x.failure or not x.caught for x in shown)))
 
 
@@ -100,9 +100,13 @@ def table(results: Sequence[Judged], rows: Sequence[Row]) -> Table:
         here = [x for x in results if by_name[x.row].part == part]
         for family in (*families, "all"):
             group = [x for x in here if family in ("all", by_name[x.row].family)]
-            for level, some in by_level(group, LEVELS):
-                counts = [len(some), sum(x.caught for x in some), sum(x.blamed for x in some)]
-                counts += [sum(bool(x.innocents) for x in some), sum(x.line for x in some), sum(x.first for x in some)]
-                counts += [sum(x.is_right for x in some), sum(bool(x.failure) for x in some)]
-                sums.add_row(part, family, level, *map(str, counts), *times([x.seconds for x in some]))
+            for level, at_level in by_level(group, LEVELS):
+                counts = [len(at_level), sum(x.caught for x in at_level), sum(x.blamed for x in at_level)]
+                counts += [
+                    sum(bool(x.innocents) for x in at_level),
+                    sum(x.line for x in at_level),
+                    sum(x.first for x in at_level),
+                ]
+                counts += [sum(x.is_right for x in at_level), sum(bool(x.failure) for x in at_level)]
+                sums.add_row(part, family, level, *map(str, counts), *times([x.seconds for x in at_level]))
     return sums

@@ -43,8 +43,8 @@ def unseen(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeou
     from detection.unseen.table import sums, terminal, to_json
 
     screen, results = console(stderr=True), []
-    for some in track(run_all(bugs, levels, timeout), "unseen", len(bugs), console=screen, auto_refresh=False):
-        results += some
+    for batch in track(run_all(bugs, levels, timeout), "unseen", len(bugs), console=screen, auto_refresh=False):
+        results += batch
         if out is not None:
             write_whole(out, (json.dumps(to_json(results), indent=1) + "\n").encode())
     console().print(terminal(results))

@@ -20,11 +20,11 @@ def _tiles(cells: Cells) -> torch.Tensor:
 
 
 def _sink(cells: Cells) -> torch.Tensor:
-    return cells.own | ((cells.key == 0) & cells.causal & cells.real)
+    return cells.rule | ((cells.key == 0) & cells.causal & cells.real)
 
 
 def _chunk_alone(cells: Cells) -> torch.Tensor:
-    return cells.own & ((cells.key >= cells.past) | (len(cells.query) == 1))
+    return cells.rule & ((cells.key >= cells.past) | (len(cells.query) == 1))
 
 
 def _captured_length(patch: Patch) -> None:
@@ -32,11 +32,11 @@ def _captured_length(patch: Patch) -> None:
 
     def rule(cells: Cells) -> torch.Tensor:
         if len(cells.query) > 1:
-            return cells.own
+            return cells.rule
         lengths.append(cells.past + 1)
-        return cells.own & (cells.key < lengths[0])
+        return cells.rule & (cells.key < lengths[0])
 
-    decoder_mask(own=rule)(patch)
+    decoder_mask(rule=rule)(patch)
 
 
 def _lengths_of_next_row(patch: Patch) -> None:
@@ -79,15 +79,15 @@ ROWS = (
     row("S23", "the encoder's mask is cached by batch and length: the second request has the first's",
         _of_first_request,
         _ENCODER, ["mask.earlier_request", f"*: {REQUEST}"], "encdec/second_request", "modules"),
-    row("X5", "chunked prefill: the past of a later chunk stays hidden", decoder_mask(own=_chunk_alone), _MASK,
+    row("X5", "chunked prefill: the past of a later chunk stays hidden", decoder_mask(rule=_chunk_alone), _MASK,
         [f"*: {PICTURE}", "*: hides.*(past|earlier|older)|(past|earlier|older).*(hidden|ignored)|ignores its past"],
         "decoder/window_chunks", "modules"),
-    row("C20", "the causal mask goes by whole query tiles of 4", decoder_mask(own=_tiles), _MASK,
+    row("C20", "the causal mask goes by whole query tiles of 4", decoder_mask(rule=_tiles), _MASK,
         [f"*: {PICTURE}", "*: tiles?|blocks? of 4|multiple of 4|queries 0–2 see what query 3 should"],
         "decoder/plain", "layer"),
     row("C17", "varlen encoder batch: lengths one too long, the first pad behind a text is seen", _encoder(_one_longer),
         _ENCODER, [f"*: {PICTURE}", "*: one (too long|longer|more)|first pad|one pad"], "encdec/ragged", "layer"),
-    row("C26", "slot 0 stays visible outside of the window", decoder_mask(own=_sink), _MASK,
+    row("C26", "slot 0 stays visible outside of the window", decoder_mask(rule=_sink), _MASK,
         ["mask.*sink*", f"*: {PICTURE}", "*: (sees|shows|stays?|leaves) .*(slot 0|first (slot|key|token))|sink"],
         "decoder/window_chunks", "layer"),
 )  # fmt: skip

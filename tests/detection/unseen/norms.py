@@ -47,7 +47,7 @@ def _row_0_for_all(patch: Patch) -> None:
     last = patch.model.encoder.norm, patch.model.decoder.norm
 
     def rule(norm: Any, x: torch.Tensor) -> torch.Tensor:
-        return _plain(x)[:1] if x.ndim == 4 or any(norm is other for other in last) else _plain(x)
+        return _plain(x)[:1] if x.ndim == 4 or any(norm is final for final in last) else _plain(x)
 
     _mean_square(rule)(patch)
 

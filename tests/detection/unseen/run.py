@@ -83,14 +83,17 @@ def _outcome(row: Row, level: str, golden: Recording, candidate: Recording) -> O
         innocents=result.innocents,
         missed=result.missed if level == "all" else (),
         named=_named(row, answers),
-        said=tuple((some[0], *map(": ".join, lines)) for some, lines in zip(result.places, answers, strict=True)),
+        said=tuple(
+            (alternatives[0], *map(": ".join, lines))
+            for alternatives, lines in zip(result.places, answers, strict=True)
+        ),
         seconds=result.seconds,
     )
 
 
 def _named(row: Row, answers: Sequence[Sequence[Answer]]) -> str:
-    hits = [[row.fits(*answer) for answer in some] for some in answers]
-    if hits and all(some[0] for some in hits):
+    hits = [[row.fits(*answer) for answer in alternatives] for alternatives in answers]
+    if hits and all(alternatives[0] for alternatives in hits):
         return "yes"
     return "behind" if any(map(any, hits)) else "no"
 
@@ -100,8 +103,11 @@ def _answers(diagnosis: Diagnosis) -> list[list[Answer]]:
 
 
 def _of_fault(fault: Explained) -> list[Answer]:
-    explanations = [(some.name, f"{some.says}; fix: {some.fix}; {fault.where}") for some in fault.explanations]
-    findings = [(some.name, f"{some.says}; {fault.where}") for some in fault.findings]
+    explanations = [
+        (explanation.name, f"{explanation.says}; fix: {explanation.fix}; {fault.where}")
+        for explanation in fault.explanations
+    ]
+    findings = [(finding.name, f"{finding.says}; {fault.where}") for finding in fault.findings]
     return [*explanations, *findings] or [("", fault.where)]
 
 

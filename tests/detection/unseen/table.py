@@ -20,17 +20,17 @@ def totals(outcomes: Sequence[Outcome]) -> dict[str, dict[str, Any]]:
     """By level: how many bugs, how many are caught, blamed exactly, without innocents, and named first."""
     return {
         level: {
-            "bugs": len(some),
-            "caught": sum(bug.caught for bug in some),
-            "blamed": sum(bug.blamed for bug in some),
-            "innocents": sum(len(bug.innocents) for bug in some),
-            "named": sum(bug.named == "yes" for bug in some),
-            "behind": sum(bug.named == "behind" for bug in some),
-            "failures": sum(bool(bug.failure) for bug in some),
-            "median_seconds": round(median(bug.seconds for bug in some), 2),
-            "worst_seconds": round(max(bug.seconds for bug in some), 2),
+            "bugs": len(at_level),
+            "caught": sum(bug.caught for bug in at_level),
+            "blamed": sum(bug.blamed for bug in at_level),
+            "innocents": sum(len(bug.innocents) for bug in at_level),
+            "named": sum(bug.named == "yes" for bug in at_level),
+            "behind": sum(bug.named == "behind" for bug in at_level),
+            "failures": sum(bool(bug.failure) for bug in at_level),
+            "median_seconds": round(median(bug.seconds for bug in at_level), 2),
+            "worst_seconds": round(max(bug.seconds for bug in at_level), 2),
         }
-        for level, some in by_level(outcomes)
+        for level, at_level in by_level(outcomes)
     }
 
 

@@ -95,9 +95,9 @@ def test_answers_are_judged_by_place_and_by_words(monkeypatch: pytest.MonkeyPatc
     assert (both.caught, both.blamed, both.is_right) == (True, True, True)
     half = answered(monkeypatch, fault(Q, "the norm is left out"))
     assert (half.blamed, half.is_right, half.missed) == (False, True, ("merged_attn.k_norm",))
-    other = answered(monkeypatch, fault(Q, "another eps", K), fault("decoder.norm", "not normed"))
-    assert (other.blamed, other.is_right, other.innocents) == (False, False, ("decoder.norm",))
-    assert [answer.is_right for answer in other.said] == [False, True]
+    blames_two = answered(monkeypatch, fault(Q, "another eps", K), fault("decoder.norm", "not normed"))
+    assert (blames_two.blamed, blames_two.is_right, blames_two.innocents) == (False, False, ("decoder.norm",))
+    assert [answer.is_right for answer in blames_two.said] == [False, True]
 
 
 def test_no_fault_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -35,29 +35,29 @@ PLACES = {
 
 @pytest.fixture(scope="module")
 def chosen() -> Mapping[tuple[str, str, str], Sequence[Seed]]:
-    return {one: [s for s in seeds(one[0]) if (s.op, s.name) == one[1:]] for one in PLACES}
+    return {place: [s for s in seeds(place[0]) if (s.op, s.name) == place[1:]] for place in PLACES}
 
 
 @pytest.fixture(scope="module")
-def found(chosen: Mapping[tuple[str, str, str], Sequence[Seed]]) -> Sequence[Outcome | None]:
-    return [judged(next(seed for seed in some if shows(seed))) for some in chosen.values()]
+def outcomes(chosen: Mapping[tuple[str, str, str], Sequence[Seed]]) -> Sequence[Outcome | None]:
+    return [judged(next(seed for seed in alike if shows(seed))) for alike in chosen.values()]
 
 
 @pytest.mark.slow
-def test_a_mistake_that_seeds_itself_is_caught(found: Sequence[Outcome | None]) -> None:
-    assert len(found) == len(PLACES) and all(one is not None and one.caught for one in found)
+def test_a_mistake_that_seeds_itself_is_caught(outcomes: Sequence[Outcome | None]) -> None:
+    assert len(outcomes) == len(PLACES) and all(outcome is not None and outcome.caught for outcome in outcomes)
 
 
-def test_a_mistake_that_seeds_itself_is_blamed_on_its_op_alone(found: Sequence[Outcome | None]) -> None:
-    assert not [one for one in found if one is None or not one.exact]
+def test_a_mistake_that_seeds_itself_is_blamed_on_its_op_alone(outcomes: Sequence[Outcome | None]) -> None:
+    assert not [outcome for outcome in outcomes if outcome is None or not outcome.exact]
 
 
-def test_a_mistake_that_seeds_itself_is_answered_by_its_name(found: Sequence[Outcome | None]) -> None:
-    assert not [(one.name, one.names) for one in found if one is not None and not one.named]
+def test_a_mistake_that_seeds_itself_is_answered_by_its_name(outcomes: Sequence[Outcome | None]) -> None:
+    assert not [(outcome.name, outcome.names) for outcome in outcomes if outcome is not None and not outcome.named]
 
 
-def test_the_library_fails_nowhere(found: Sequence[Outcome | None]) -> None:
-    assert not {text for one in found if one is not None for text in one.failures}
+def test_the_library_fails_nowhere(outcomes: Sequence[Outcome | None]) -> None:
+    assert not {text for outcome in outcomes if outcome is not None for text in outcome.failures}
 
 
 def test_a_case_without_a_mistake_is_at_parity() -> None:
@@ -67,7 +67,9 @@ def test_a_case_without_a_mistake_is_at_parity() -> None:
 
 def test_every_tap_is_computed_again() -> None:
     case = case_of("decoder/yarn_stated")
-    same = [one.info.name for one, other in zip(case.golden, seeded(case, {}), strict=True) if one is other]
+    same = [
+        recorded.info.name for recorded, again in zip(case.golden, seeded(case, {}), strict=True) if recorded is again
+    ]
     assert same and all(name.startswith(("input.", "parameter.")) or name == "next_token" for name in same), same
 
 
@@ -84,14 +86,14 @@ def test_a_place_that_would_read_what_comes_behind_it_is_refused() -> None:
 def test_what_a_tap_cannot_hold_is_no_seed() -> None:
     case = case_of("encoder/ragged")
     site = next(case.sites("encoder.position_ids"))
-    halved = next(one for one in hypotheses(site) if one.says == "multiplies positions by 0.5")
+    halved = next(hypothesis for hypothesis in hypotheses(site) if hypothesis.says == "multiplies positions by 0.5")
     assert halved.compute(site) is not None and computed(halved, site) is None
 
 
 def test_every_name_in_the_source_has_an_outcome_or_a_reason() -> None:
-    names = {name for (_, name), some in table.committed().items() if some != {table.NOTHING}}
-    told = {one.partition(" -> ")[0].rpartition("/")[2] for one in table.why()}
-    assert not written() - names - told
+    names = {name for (_, name), answers in table.committed().items() if answers != {table.NOTHING}}
+    explained = {answer.partition(" -> ")[0].rpartition("/")[2] for answer in table.why()}
+    assert not written() - names - explained
 
 
 def test_every_other_answer_has_a_reason() -> None:
@@ -99,8 +101,13 @@ def test_every_other_answer_has_a_reason() -> None:
 
 
 def test_no_reason_is_left_over() -> None:
-    wanted = {table.key(kind, one) for kind, some in table.committed().items() for one in some if one != kind[1]}
+    needed = {
+        table.key(kind, answer)
+        for kind, answers in table.committed().items()
+        for answer in answers
+        if answer != kind[1]
+    }
     names = {name for _, name in table.committed()}
-    unmade = {one for one in table.why() if "/" not in one and " -> " not in one}
-    assert set(table.why()) - unmade <= wanted
+    unmade = {answer for answer in table.why() if "/" not in answer and " -> " not in answer}
+    assert set(table.why()) - unmade <= needed
     assert not unmade & names

@@ -35,29 +35,31 @@ EVERY = {
 def answers(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Answer]]:
     """Of each name (of a sample: of every twentieth) all ways that show, or the first one."""
     chosen = list(EVERY)[:: 1 if request.param == "all" else 20]
-    found = {name: (one for way in EVERY[name] if (one := answer(way)) is not None) for name in chosen}
-    return {name: list(islice(some, None if request.param == "all" else 1)) for name, some in found.items()}
+    shown = {name: (reply for way in EVERY[name] if (reply := answer(way)) is not None) for name in chosen}
+    return {name: list(islice(replies, None if request.param == "all" else 1)) for name, replies in shown.items()}
 
 
 def test_a_mistake_of_tokenizers_that_shows_is_caught(answers: Mapping[str, Sequence[Answer]]) -> None:
-    assert not [name for name, some in answers.items() if not all(one.caught for one in some)]
+    assert not [name for name, replies in answers.items() if not all(reply.caught for reply in replies)]
 
 
 def test_a_mistake_of_tokenizers_is_blamed_on_its_stage_alone(answers: Mapping[str, Sequence[Answer]]) -> None:
-    blamed = {name: {stage for one in some for stage in one.names} for name, some in answers.items()}
+    blamed = {name: {stage for reply in replies for stage in reply.names} for name, replies in answers.items()}
     alone = {name: stages - ({"ids"} if name in MERGED_WITHOUT_RANKS else set()) for name, stages in blamed.items()}
     assert {name: stages for name, stages in alone.items() if stages - {name.split(".")[0]}} == {}
 
 
 def test_a_mistake_of_tokenizers_is_answered_by_its_name(answers: Mapping[str, Sequence[Answer]]) -> None:
     stages = {name: name.split(".")[0] for name in answers}
-    assert not [n for n, some in answers.items() if not all(n in one.names.get(stages[n], ()) for one in some)]
+    assert not [
+        n for n, replies in answers.items() if not all(n in reply.names.get(stages[n], ()) for reply in replies)
+    ]
 
 
 def test_the_mistakes_of_tokenizers_that_never_show_are_listed_with_a_reason(
     answers: Mapping[str, Sequence[Answer]],
 ) -> None:
-    assert {name for name, some in answers.items() if not some} == set(SILENT) & set(answers)
+    assert {name for name, replies in answers.items() if not replies} == set(SILENT) & set(answers)
 
 
 SHOWN = " ".join(EVERY.keys() - SILENT.keys())

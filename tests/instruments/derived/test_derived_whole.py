@@ -23,23 +23,27 @@ def results() -> Mapping[Kind, Sequence[Outcome]]:
 
 
 def test_no_mistake_blames_another_op_than_its_own(results: Mapping[Kind, Sequence[Outcome]]) -> None:
-    every = [one for found in results.values() for one in found]
+    every = [outcome for outcomes in results.values() for outcome in outcomes]
     print(f"\n{totals(every)}")
-    assert not [(one.name, one.pattern, one.blamed) for one in every if one.caught and not one.exact]
+    assert not [
+        (outcome.name, outcome.pattern, outcome.blamed) for outcome in every if outcome.caught and not outcome.exact
+    ]
 
 
 def test_the_library_fails_at_no_place(results: Mapping[Kind, Sequence[Outcome]]) -> None:
-    assert not {text for found in results.values() for one in found for text in one.failures}
+    assert not {text for outcomes in results.values() for outcome in outcomes for text in outcome.failures}
 
 
 def test_every_answer_is_the_committed_one(results: Mapping[Kind, Sequence[Outcome]]) -> None:
     """Otherwise look at what changed, and write it: python -m detection.derived --write."""
-    found = {kind: table.answers(some) for kind, some in results.items() if some}
+    answered = {kind: table.answers(outcomes) for kind, outcomes in results.items() if outcomes}
     committed = table.committed()
-    assert {kind: some for kind, some in found.items() if committed.get(kind) != some} == {}
-    assert not set(committed) - set(found)
+    assert {kind: names for kind, names in answered.items() if committed.get(kind) != names} == {}
+    assert not set(committed) - set(answered)
 
 
 def test_no_mistake_that_shows_is_missed(results: Mapping[Kind, Sequence[Outcome]]) -> None:
-    every = [one for found in results.values() for one in found]
-    assert not [(one.name, one.pattern, one.case) for one in every if one.shown and not one.caught]
+    every = [outcome for outcomes in results.values() for outcome in outcomes]
+    assert not [
+        (outcome.name, outcome.pattern, outcome.case) for outcome in every if outcome.shown and not outcome.caught
+    ]

@@ -66,7 +66,7 @@ def test_tf32_keeps_ten_bits_and_rounds_ties_to_even() -> None:
 
 def _narrow(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
     def product(a: torch.Tensor, b: torch.Tensor, *rest: Any, **options: Any) -> torch.Tensor:
-        return function(*(torch.from_numpy(rounded(one.detach().numpy())) for one in (a, b)), *rest, **options)
+        return function(*(torch.from_numpy(rounded(factor.detach().numpy())) for factor in (a, b)), *rest, **options)
 
     return product
 

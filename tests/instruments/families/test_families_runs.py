@@ -36,15 +36,15 @@ def test_honest_runs_stay_within_rounding_and_eight_mistakes_do_not(family: str)
         with variation.on():
             assert run.gap(run.run(steps=variation.steps)) < rounding(family), variation.name
     assert run.gap(run.run()) == 0
-    seen = dict[str, float]()
+    gaps = dict[str, float]()
     for name, make in mistakes.MISTAKES.items():
         seed = make(run)
         if seed is not None:
             with seed.on():
-                seen[name] = run.gap(run.run())
+                gaps[name] = run.gap(run.run())
             assert run.gap(run.run()) == 0, name
             assert seed.blame and set(seed.blame) & {"", *dict(run.model.named_modules())}, name
-    assert sum(gap > 10 * rounding(family) for gap in seen.values()) >= 8
+    assert sum(gap > 10 * rounding(family) for gap in gaps.values()) >= 8
 
 
 def wrong(run: Subject, name: str) -> tuple[float, tuple[str, ...]]:

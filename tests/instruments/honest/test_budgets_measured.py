@@ -28,8 +28,8 @@ def measured(kind: str, op: str, **errors: float) -> dict[Key, Worst]:
     return {Key(kind, op, name): Worst(error, f"{op} somewhere") for name, error in errors.items()}
 
 
-def row(honest: float, room: float, seeded: float | None = None) -> Row:
-    return Row("op", "rope", "rms", room, Worst(honest, "somewhere"), seeded)
+def row(honest: float, headroom: float, seeded: float | None = None) -> Row:
+    return Row("op", "rope", "rms", headroom, Worst(honest, "somewhere"), seeded)
 
 
 def test_a_headroom_of_twice_to_sixteen_times_the_worst_honest_error_fits() -> None:
@@ -41,7 +41,7 @@ def test_a_headroom_of_which_honest_runs_use_more_than_half_is_too_tight() -> No
 
 
 def test_for_an_error_next_to_nothing_the_smallest_round_number_is_proposed() -> None:
-    assert row(1e-9, room=4).proposed == 1
+    assert row(1e-9, headroom=4).proposed == 1
 
 
 def test_a_headroom_beyond_sixteen_times_the_worst_honest_error_is_slack() -> None:
@@ -63,8 +63,10 @@ def test_the_largest_round_number_within_the_rule_is_proposed_for_a_slack_one(ho
 
 
 def test_an_op_without_a_row_belongs_to_the_common_one() -> None:
-    found = rows(RULED, measured("op", "linear", rms=1.0) | measured("op", "rope", rms=0.5))
-    assert {one.op: one.honest.error for one in found if one.kind == "op" and one.measure == "rms"} == {
+    measured_rows = rows(RULED, measured("op", "linear", rms=1.0) | measured("op", "rope", rms=0.5))
+    assert {
+        entry.op: entry.honest.error for entry in measured_rows if entry.kind == "op" and entry.measure == "rms"
+    } == {
         "": 1.0,
         "rope": 0.5,
     }
@@ -96,9 +98,9 @@ def test_a_number_is_loosened_only_as_far_as_the_measurement_says() -> None:
 
 
 def test_a_number_is_never_loosened_into_a_seeded_bug() -> None:
-    found = rows(RULED, measured("op", "rope", rms=1.9), {("op", "rope"): 2.2})
+    measured_rows = rows(RULED, measured("op", "rope", rms=1.9), {("op", "rope"): 2.2})
     with pytest.raises(ValueError, match=r"honest runs need 4, the smallest seeded bug allows 3\.3"):
-        proposed(RULED, found)
+        proposed(RULED, measured_rows)
 
 
 def test_the_larger_of_two_runs_counts() -> None:
@@ -112,7 +114,7 @@ def test_the_table_is_written_as_it_is_read() -> None:
 def test_the_smallest_bug_counts_with_the_case_that_shows_it_most(tmp_path: Path) -> None:
     cases = [[{"caught": True, "share": 5}, {"caught": True, "share": 17}], [{"caught": True, "share": None}]]
     path = tmp_path / "mutants.json"
-    path.write_text(json.dumps({"mutants": [{"cases": one} for one in cases]}))
+    path.write_text(json.dumps({"mutants": [{"cases": by_case} for by_case in cases]}))
     assert smallest(path) == {("run", ""): 17}
 
 
@@ -123,7 +125,7 @@ def test_a_file_without_seeded_bugs_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_is_measured_in_floors_and_its_ops_in_units(tmp_path: Path) -> None:
-    sdpa = next(one for one in VARIATIONS if one.name == "sdpa")
+    sdpa = next(variation for variation in VARIATIONS if variation.name == "sdpa")
     (outcome,) = run(sdpa, [GOLDEN_ROOT / "cases" / "encdec" / "qwen2.pb"], tmp_path)
     errors = errors_of(outcome.verdicts, outcome.ops, "sdpa")
     of_linears = errors[Key("run", "linear", "rms")]
@@ -145,14 +147,22 @@ def test_the_command_leaves_the_table_alone_unless_it_is_told_to_write() -> None
 
 def test_every_row_of_the_table_has_four_numbers() -> None:
     table = text_format.Parse(TOLERANCES.read_text(), pb.Tolerances())
-    assert all(math.isfinite(n) and n > 0 for one in table.headroom for n in (one.rms, one.max, one.row, one.head))
+    assert all(
+        math.isfinite(n) and n > 0 for entry in table.headroom for n in (entry.rms, entry.max, entry.row, entry.head)
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
 def test_honest_runs_use_at_most_half_of_every_headroom_and_none_is_slack(tmp_path: Path) -> None:
     table = text_format.Parse(TOLERANCES.read_text(), pb.Tolerances())
-    outcomes = (one for each in VARIATIONS for one in run(each, network_goldens(), tmp_path / each.name))
-    measured = worst(errors_of(one.verdicts, one.ops, one.variation) for one in outcomes)
-    wrong = [f"{one.kind} {one.op} {one.measure}: {one.problems}" for one in rows(table, measured) if one.problems]
+    outcomes = (
+        outcome for variation in VARIATIONS for outcome in run(variation, network_goldens(), tmp_path / variation.name)
+    )
+    measured = worst(errors_of(outcome.verdicts, outcome.ops, outcome.variation) for outcome in outcomes)
+    wrong = [
+        f"{entry.kind} {entry.op} {entry.measure}: {entry.problems}"
+        for entry in rows(table, measured)
+        if entry.problems
+    ]
     assert not wrong

@@ -30,31 +30,36 @@ def diagnosed(variation: Variation, paths: Sequence[Path], out: Path) -> Iterato
         yield golden.case.name, diagnose(golden, candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"))
 
 
-def alarms(found: Diagnosis) -> list[str]:
+def alarms(diagnosis: Diagnosis) -> list[str]:
     """Everything that a diagnosis holds against a candidate, in words."""
     return [
-        *map(str, found.verdicts.problems),
-        *(f"blamed: {one.fault.place}, {one.fault.worst.share:.3g} × its headroom" for one in found.faults),
-        *(f"misplaced: {one.place}" for one in found.misplaced),
-        *(f"parameter: {one.name} {one.says}" for one in found.parameters),
-        *(f"flip: {one}" for one in found.flips if not one.near_tie),
-        *found.failures,
+        *map(str, diagnosis.verdicts.problems),
+        *(
+            f"blamed: {finding.fault.place}, {finding.fault.worst.share:.3g} × its headroom"
+            for finding in diagnosis.faults
+        ),
+        *(f"misplaced: {finding.place}" for finding in diagnosis.misplaced),
+        *(f"parameter: {finding.name} {finding.says}" for finding in diagnosis.parameters),
+        *(f"flip: {flip}" for flip in diagnosis.flips if not flip.near_tie),
+        *diagnosis.failures,
     ]
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*torch.jit.*", "ignore::UserWarning")
-@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.name)
 def test_an_honest_variation_raises_no_alarm_on_any_case(variation: Variation, tmp_path: Path) -> None:
-    found = list(diagnosed(variation, network_goldens(), tmp_path))
-    own = [verdict for _, one in found for verdict in one.alone if not verdict.reason]
-    compared = sum(one.verdicts.compared for _, one in found)
-    worst = max((one.verdicts.worst.share for _, one in found if one.verdicts.worst), default=0)
-    worst_own = max((one.share for one in own), default=0)
-    print(f"\n{variation.name}: {len(found)} cases, {compared} taps compared, worst {worst:.2g} of a budget;", end=" ")
-    print(f"{len(own)} judged alone, worst {worst_own:.2g} of a headroom")
-    assert found and all(one.verdicts.compared for _, one in found)
-    assert [f"{case}: {alarm}" for case, one in found for alarm in alarms(one)] == []
+    diagnoses = list(diagnosed(variation, network_goldens(), tmp_path))
+    alone = [verdict for _, diagnosis in diagnoses for verdict in diagnosis.alone if not verdict.reason]
+    compared = sum(diagnosis.verdicts.compared for _, diagnosis in diagnoses)
+    worst = max((diagnosis.verdicts.worst.share for _, diagnosis in diagnoses if diagnosis.verdicts.worst), default=0)
+    worst_own = max((verdict.share for verdict in alone), default=0)
+    print(
+        f"\n{variation.name}: {len(diagnoses)} cases, {compared} taps compared, worst {worst:.2g} of a budget;", end=" "
+    )
+    print(f"{len(alone)} judged alone, worst {worst_own:.2g} of a headroom")
+    assert diagnoses and all(diagnosis.verdicts.compared for _, diagnosis in diagnoses)
+    assert [f"{case}: {alarm}" for case, diagnosis in diagnoses for alarm in alarms(diagnosis)] == []
 
 
 def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
@@ -66,12 +71,12 @@ def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
 
 def test_a_variation_that_is_not_honest_raises_alarms(tmp_path: Path) -> None:
     wrong = Variation("wrong", "projections a thousandth too large", ours(off_by_one_part_in_1000))
-    ((_, found),) = diagnosed(wrong, [ONE], tmp_path)
-    blamed = [alarm for alarm in alarms(found) if alarm.startswith("blamed: ")]
-    assert blamed and len(alarms(found)) > len(blamed)
+    ((_, diagnosis),) = diagnosed(wrong, [ONE], tmp_path)
+    blamed = [alarm for alarm in alarms(diagnosis) if alarm.startswith("blamed: ")]
+    assert blamed and len(alarms(diagnosis)) > len(blamed)
 
 
 def test_an_honest_variation_raises_none(tmp_path: Path) -> None:
-    sdpa = next(one for one in VARIATIONS if one.name == "sdpa")
-    ((case, found),) = diagnosed(sdpa, [ONE], tmp_path)
-    assert case == "encdec/unrotated" and not alarms(found)
+    sdpa = next(variation for variation in VARIATIONS if variation.name == "sdpa")
+    ((case, diagnosis),) = diagnosed(sdpa, [ONE], tmp_path)
+    assert case == "encdec/unrotated" and not alarms(diagnosis)

@@ -16,7 +16,7 @@ NAMES = ("float64", "sequential_float32", "sdpa", "positions_from_1")
 @pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_an_honest_choice_of_tokens_passes_everywhere(name: str, tmp_path: Path) -> None:
-    (variation,) = (one for one in VARIATIONS if one.name == name)
+    (variation,) = (candidate for candidate in VARIATIONS if candidate.name == name)
     outcomes = list(run(variation, GOLDENS, tmp_path))
-    assert len(outcomes) == len(GOLDENS) and all(one.verdicts.compared for one in outcomes)
-    assert [f"{one.case}: {alarm}" for one in outcomes for alarm in one.alarms] == []
+    assert len(outcomes) == len(GOLDENS) and all(outcome.verdicts.compared for outcome in outcomes)
+    assert [f"{outcome.case}: {alarm}" for outcome in outcomes for alarm in outcome.alarms] == []

@@ -15,7 +15,7 @@ QUICK = (
     *("sdpa", "threads_2", "gradient_checkpointing", "gradient_checkpointing_reentrant", "gradients_accumulated"),
     *("linear_backwards", "softmax_online", "norm_divides", "silu_tanh", "model_double"),
 )
-BY_NAME = {one.name: one for one in VARIATIONS}
+BY_NAME = {variation.name: variation for variation in VARIATIONS}
 
 
 @pytest.mark.sample(every=3)

@@ -18,7 +18,7 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.recording.ours.network import EncoderDecoder
 
 ENCDEC = GOLDEN_ROOT / "cases" / "encdec"
-QUICK = [one for one in VARIATIONS if not one.slow]
+QUICK = [variation for variation in VARIATIONS if not variation.slow]
 FEW = [
     *(ENCDEC / "unrotated.pb", ENCDEC.parent / "decoder" / "window_even.pb", ENCDEC / "bfloat16.pb"),
     ENCDEC.parent / "training" / "causal.pb",
@@ -28,19 +28,19 @@ compiles = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore:.*to
 
 
 def named(name: str) -> Variation:
-    return next(one for one in VARIATIONS if one.name == name)
+    return next(variation for variation in VARIATIONS if variation.name == name)
 
 
 def alarms(outcomes: Iterable[Outcome]) -> list[str]:
-    return [f"{one.case}: {alarm}" for one in outcomes for alarm in one.alarms]
+    return [f"{outcome.case}: {alarm}" for outcome in outcomes for alarm in outcome.alarms]
 
 
 def test_there_are_many_variations_each_with_a_name_of_its_own() -> None:
-    assert len({one.name for one in VARIATIONS}) == len(VARIATIONS) >= 28
+    assert len({variation.name for variation in VARIATIONS}) == len(VARIATIONS) >= 28
 
 
 @pytest.mark.sample(every=14)
-@pytest.mark.parametrize("variation", QUICK, ids=lambda one: one.name)
+@pytest.mark.parametrize("variation", QUICK, ids=lambda variation: variation.name)
 def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, tmp_path: Path) -> None:
     path = next(path for path in FEW if variation.applies(read(path)))
     outcomes = list(run(variation, [path], tmp_path))
@@ -50,7 +50,7 @@ def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, t
 
 def test_a_case_without_a_tap_of_a_level_is_not_judged_there(tmp_path: Path) -> None:
     outcomes = run(named("eager"), [ENCDEC.parent / "block" / "causal.pb"], tmp_path, ("logits", "layer"))
-    assert [one.level for one in outcomes] == ["layer"]
+    assert [outcome.level for outcome in outcomes] == ["layer"]
 
 
 @compiles
@@ -59,13 +59,13 @@ def test_a_case_without_a_tap_of_a_level_is_not_judged_there(tmp_path: Path) -> 
 def test_a_compiled_variation_passes_at_these_shapes(name: str, cases: list[str], tmp_path: Path) -> None:
     paths = [ENCDEC.parent / "encoder" / f"{case}.pb" for case in cases]
     outcomes = list(run(replace(named(name), applies=everywhere), paths, tmp_path))
-    assert len(outcomes) == len(cases) and all(one.verdicts.compared for one in outcomes)
+    assert len(outcomes) == len(cases) and all(outcome.verdicts.compared for outcome in outcomes)
     assert not alarms(outcomes)
 
 
 def test_most_variations_compute_other_bits(tmp_path: Path) -> None:
     chosen = [named(name) for name in ("sdpa", "rows_alone", "linear_float64", "softmax_exp2", "rope_interleaved")]
-    assert not any(one.verdicts.identical for each in chosen for one in run(each, FEW[:1], tmp_path))
+    assert not any(outcome.verdicts.identical for variation in chosen for outcome in run(variation, FEW[:1], tmp_path))
 
 
 def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:

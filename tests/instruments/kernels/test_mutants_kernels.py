@@ -21,7 +21,7 @@ FEW = (
 
 
 def test_there_are_sixty_bugs_of_kernels_and_thirty_at_least_of_each_half() -> None:
-    names = [one.name for one in catalogue()]
+    names = [entry.name for entry in catalogue()]
     assert len(names) >= 60 and len(set(names)) == len(names)
     assert min(sum(map(is_open, names)), len(names) - sum(map(is_open, names))) >= 30
 
@@ -29,9 +29,9 @@ def test_there_are_sixty_bugs_of_kernels_and_thirty_at_least_of_each_half() -> N
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", FEW)
 def test_a_bug_of_a_kernel_is_blamed_on_its_op_alone(name: str) -> None:
-    mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
-    found = run_case(mutant, mutant.cases[0])
-    assert found.caught and found.exactly_blamed, found
+    mutant = next(entry for entry in catalogue() if entry.name == f"kernel/{name}")
+    outcome = run_case(mutant, mutant.cases[0])
+    assert outcome.caught and outcome.exactly_blamed, outcome
 
 
 NAMED = (
@@ -43,14 +43,14 @@ NAMED = (
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", NAMED)
 def test_a_bug_of_a_kernel_is_named_by_what_it_does(name: str) -> None:
-    mutant = next(one for one in catalogue() if one.name == f"kernel/{name}")
+    mutant = next(entry for entry in catalogue() if entry.name == f"kernel/{name}")
     assert is_open(mutant.name)
-    found = run_case(mutant, mutant.cases[0], by_diagnosis)
-    assert set((found.diagnoses or {}).values()) and set((found.diagnoses or {}).values()) <= mutant.named, found
+    outcome = run_case(mutant, mutant.cases[0], by_diagnosis)
+    assert set((outcome.diagnoses or {}).values()) and set((outcome.diagnoses or {}).values()) <= mutant.named, outcome
 
 
 def test_every_bug_of_a_kernel_has_an_answer_and_none_is_left_over() -> None:
-    assert {one.name.partition("/")[2] for one in catalogue()} == set(ANSWERS)
+    assert {entry.name.partition("/")[2] for entry in catalogue()} == set(ANSWERS)
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_the_same_kernels_without_a_bug_pass(seed: object) -> None:
 
 
 def test_of_the_closed_half_the_command_prints_sums_alone() -> None:
-    closed = next(one for one in catalogue() if not is_open(one.name))
+    closed = next(entry for entry in catalogue() if not is_open(entry.name))
     result = CliRunner().invoke(kernels, [closed.name, "--blame-only"])
     assert closed.name not in result.output and closed.says not in result.output
     assert "closed: 1 mutants, 1 caught" in result.output

@@ -33,8 +33,8 @@ def rows(out: Path, *arguments: str) -> list[dict[str, Any]]:
     """What the command writes of some bugs."""
     done = CliRunner().invoke(levels, [*arguments, "--json", str(out)])
     assert done.exit_code == 0, done.output
-    found: list[dict[str, Any]] = json.loads(out.read_text())
-    return found
+    written: list[dict[str, Any]] = json.loads(out.read_text())
+    return written
 
 
 @pytest.mark.parametrize(
@@ -48,15 +48,18 @@ def rows(out: Path, *arguments: str) -> list[dict[str, Any]]:
 def test_a_bug_of_each_kind_is_caught_and_named_with_all_and_with_some_taps(
     source: str, glob: str, tmp_path: Path
 ) -> None:
-    found = rows(tmp_path / "rows.json", glob, "--of", source, "--level", "all", "--level", "modules")
-    assert {one["of"] for one in found} == {source} and {one["level"] for one in found} == {"all", "modules"}
-    assert [(one["caught"], one["first"], one["innocents"], one["failure"]) for one in found] == [
-        (True, True, [], "") for _ in found
+    written = rows(tmp_path / "rows.json", glob, "--of", source, "--level", "all", "--level", "modules")
+    assert {entry["of"] for entry in written} == {source} and {entry["level"] for entry in written} == {
+        "all",
+        "modules",
+    }
+    assert [(entry["caught"], entry["first"], entry["innocents"], entry["failure"]) for entry in written] == [
+        (True, True, [], "") for _ in written
     ]
 
 
 def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
-    some = rows(
+    written = rows(
         tmp_path / "rows.json",
         "kernel/*-one-*",
         "kernel/embedding-*",
@@ -67,12 +70,12 @@ def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
         "--level",
         "all",
     )
-    assert len({one["bug"] for one in some}) == 1
+    assert len({entry["bug"] for entry in written}) == 1
 
 
 def test_a_draw_is_that_of_its_seed() -> None:
-    one, again, other = (chosen("kernels", ("kernel/*",), draw=9, seed=seed) for seed in (1, 1, 2))
-    assert one == again != other and len(set(one)) == 9 and set(one) <= set(chosen("kernels", ()))
+    drawn, again, differently = (chosen("kernels", ("kernel/*",), draw=9, seed=seed) for seed in (1, 1, 2))
+    assert drawn == again != differently and len(set(drawn)) == 9 and set(drawn) <= set(chosen("kernels", ()))
 
 
 def test_rows_are_kept_as_they_come_and_not_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -89,9 +92,12 @@ def test_rows_are_kept_as_they_come_and_not_measured_again(tmp_path: Path, monke
     monkeypatch.setattr(command.multiprocessing, "get_context", lambda _: InProcess)
     monkeypatch.setattr(command, "measured", interrupted)
     CliRunner().invoke(levels, ["--level", "all", "--json", str(out)])
-    assert [one["bug"] for one in json.loads(out.read_text())] == ["one"]
+    assert [entry["bug"] for entry in json.loads(out.read_text())] == ["one"]
     monkeypatch.setattr(command, "measured", go_on)
-    assert [(one["bug"], one["said"]) for one in rows(out, "--level", "all")] == [("one", []), ("two", [["norm.eps"]])]
+    assert [(entry["bug"], entry["said"]) for entry in rows(out, "--level", "all")] == [
+        ("one", []),
+        ("two", [["norm.eps"]]),
+    ]
 
 
 @pytest.mark.sample(every=4)
@@ -109,7 +115,7 @@ def test_bugs_without_such_a_name_are_refused() -> None:
 
 
 def test_a_kernel_bug_of_the_closed_half_is_not_listed() -> None:
-    names = [one.name for one in catalogue()]
+    names = [kernel.name for kernel in catalogue()]
     shown = [name for name in names if listed("kernels", Row(name, "layer", caught=True))]
     assert shown == [name for name in names if is_open(name)]
     assert listed("mutants", Row(next(name for name in names if not is_open(name)), "layer", caught=True))
@@ -120,7 +126,7 @@ def test_what_is_fitted_to_every_tap_is_no_answer_to_a_mechanical_change(
     rank: Rank, answers: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said = Explanation("norm.eps", "", "", "decoder.norm", 0, 1, 0, 1, 0, rank=rank)
-    found = SimpleNamespace(faults=[Explained(Fault("decoder.norm"), "", [said])], misplaced=[])
-    monkeypatch.setattr(measure, "diagnose", lambda *_: found)
+    diagnosis = SimpleNamespace(faults=[Explained(Fault("decoder.norm"), "", [said])], misplaced=[])
+    monkeypatch.setattr(measure, "diagnose", lambda *_: diagnosis)
     golden = golden_of("decoder/plain")
     assert measure._with_answers(Bug("change", golden, golden)).named == answers

@@ -71,13 +71,13 @@ def f(x: int = 3) -> int:
 
 
 @pytest.fixture
-def made(tmp_path: Path) -> list[Mutant]:
+def of_module(tmp_path: Path) -> list[Mutant]:
     (tmp_path / "module.py").write_text(SOURCE)
     return mutants(tmp_path / "module.py")
 
 
-def test_types_texts_messages_guards_and_logging_are_left_alone(made: list[Mutant]) -> None:
-    assert {(m.before, m.after) for m in made} == {
+def test_types_texts_messages_guards_and_logging_are_left_alone(of_module: list[Mutant]) -> None:
+    assert {(m.before, m.after) for m in of_module} == {
         ("3", "4"),
         ("x * 2", "x / 2"),
         ("x * 2", "x"),
@@ -86,16 +86,16 @@ def test_types_texts_messages_guards_and_logging_are_left_alone(made: list[Mutan
     }
 
 
-def test_a_mutant_differs_from_its_source_in_one_place(made: list[Mutant]) -> None:
+def test_a_mutant_differs_from_its_source_in_one_place(of_module: list[Mutant]) -> None:
     original = ast.unparse(ast.parse(SOURCE)).splitlines()
-    for mutant in made:
+    for mutant in of_module:
         lines = mutant.text.splitlines()
         assert sum(a != b for a, b in zip(lines, original, strict=True)) == 1
 
 
-def test_keys_survive_a_shift_of_lines(tmp_path: Path, made: list[Mutant]) -> None:
+def test_keys_survive_a_shift_of_lines(tmp_path: Path, of_module: list[Mutant]) -> None:
     (tmp_path / "module.py").write_text("\n\n" + SOURCE)
-    assert [m.key for m in mutants(tmp_path / "module.py")] == [m.key for m in made]
+    assert [m.key for m in mutants(tmp_path / "module.py")] == [m.key for m in of_module]
 
 
 @pytest.fixture(scope="module")
@@ -104,13 +104,13 @@ def every() -> list[Mutant]:
 
 
 @pytest.fixture(scope="module")
-def found(every: list[Mutant]) -> dict[str, Mutant]:
+def by_key(every: list[Mutant]) -> dict[str, Mutant]:
     return {mutant.key: mutant for mutant in every}
 
 
 @pytest.mark.slow
-def test_there_are_three_hundred_mutants_under_unique_keys(every: list[Mutant], found: dict[str, Mutant]) -> None:
-    assert len(found) == len(every) >= 300
+def test_there_are_three_hundred_mutants_under_unique_keys(every: list[Mutant], by_key: dict[str, Mutant]) -> None:
+    assert len(by_key) == len(every) >= 300
 
 
 @pytest.fixture(scope="module")
@@ -139,42 +139,42 @@ BY_ITEMS = "total / torch.as_tensor(num_items_in_batch, device=total.device).cla
 @pytest.mark.slow
 @pytest.mark.parametrize("key", CAUGHT)
 def test_a_mutant_that_changes_a_number_is_caught_at_its_op(
-    key: str, found: dict[str, Mutant], reference: Unchanged
+    key: str, by_key: dict[str, Mutant], reference: Unchanged
 ) -> None:
-    judgement = run(found[key], reference)
+    judgement = run(by_key[key], reference)
     assert judgement.outcome == "caught"
     assert CAUGHT[key] in judgement.accused
 
 
-def test_a_mutant_that_raises_is_refused(found: dict[str, Mutant], reference: Unchanged) -> None:
-    judgement = run(found["rope rotate_half argument: x.chunk(2, dim=-1) → x.chunk(2)"], reference)
+def test_a_mutant_that_raises_is_refused(by_key: dict[str, Mutant], reference: Unchanged) -> None:
+    judgement = run(by_key["rope rotate_half argument: x.chunk(2, dim=-1) → x.chunk(2)"], reference)
     assert judgement.outcome == "refused"
     assert "rope.py" in judgement.detail
 
 
-def test_an_equivalent_mutant_survives_with_every_bit(found: dict[str, Mutant], reference: Unchanged) -> None:
-    judgement = run(found["rope Qwen3RotaryEmbedding._apply constant: True → False"], reference)
+def test_an_equivalent_mutant_survives_with_every_bit(by_key: dict[str, Mutant], reference: Unchanged) -> None:
+    judgement = run(by_key["rope Qwen3RotaryEmbedding._apply constant: True → False"], reference)
     assert judgement.outcome == "survived"
     assert judgement.identical
 
 
 def test_a_mutant_that_never_ends_is_stopped(
-    found: dict[str, Mutant], reference: Unchanged, monkeypatch: pytest.MonkeyPatch
+    by_key: dict[str, Mutant], reference: Unchanged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("detection.mechanical.run.TIME_LIMIT", 0.5)
-    endless = replace(found["rope rotate_half sign: -second → second"], text="while True:\n    pass")
+    endless = replace(by_key["rope rotate_half sign: -second → second"], text="while True:\n    pass")
     assert run(endless, reference).outcome == "timeout"
 
 
-def test_a_mutant_of_a_line_that_no_case_runs_is_not_run(found: dict[str, Mutant], reference: Unchanged) -> None:
-    assert run(found[f"modeling_qwen3_encdec _loss operand: {BY_ITEMS} → total"], reference).outcome == "unreached"
-    assert run(found["modeling_qwen3_encdec _loss constant: 0 → 1"], reference).outcome != "unreached"
+def test_a_mutant_of_a_line_that_no_case_runs_is_not_run(by_key: dict[str, Mutant], reference: Unchanged) -> None:
+    assert run(by_key[f"modeling_qwen3_encdec _loss operand: {BY_ITEMS} → total"], reference).outcome == "unreached"
+    assert run(by_key["modeling_qwen3_encdec _loss constant: 0 → 1"], reference).outcome != "unreached"
 
 
-def test_the_change_of_one_process_stays_in_it(found: dict[str, Mutant], reference: Unchanged) -> None:
+def test_the_change_of_one_process_stays_in_it(by_key: dict[str, Mutant], reference: Unchanged) -> None:
     import qwen3_encdec.rope as ours
 
-    run(found["rope rotate_half sign: -second → second"], reference)
+    run(by_key["rope rotate_half sign: -second → second"], reference)
     assert ours.rotate_half(torch.tensor([1.0, 2.0])).tolist() == [-2.0, 1.0]
 
 
@@ -210,11 +210,11 @@ def test_a_function_is_judged_only_where_no_case_runs_it(tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_every_mutant_is_caught_or_judged_and_no_judgement_is_stale(found: dict[str, Mutant]) -> None:
+def test_every_mutant_is_caught_or_judged_and_no_judgement_is_stale(by_key: dict[str, Mutant]) -> None:
     with unchanged() as recorded:
-        results = list(run_all(list(found.values()), recorded, workers=os.cpu_count() or 1))
+        results = list(run_all(list(by_key.values()), recorded, workers=os.cpu_count() or 1))
     verdicts = {mutant.key: verdict(mutant, judgement) for mutant, judgement in results}
     print(f"\n{Counter(verdicts.values())}\n{summary(results)}")
     assert not [key for key, word in verdicts.items() if word in ("not judged", "harness")]
-    keys = {word: [mutant.key for mutant, one in results if one.outcome == word] for word in LIVED}
+    keys = {word: [mutant.key for mutant, judgement in results if judgement.outcome == word] for word in LIVED}
     assert not stale(judged(), keys["survived"], keys["unreached"])

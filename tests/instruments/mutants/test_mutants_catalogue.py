@@ -16,50 +16,52 @@ NAMED = re.compile(r"[a-z_]+\.[a-z0-9_]+")
 
 
 def tokenizers():
-    return [one for one in catalogue() if one.of_tokenizer]
+    return [mutant for mutant in catalogue() if mutant.of_tokenizer]
 
 
 def networks():
-    return [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
+    return [mutant for mutant in catalogue() if not (mutant.of_tokenizer or mutant.of_weights)]
 
 
 def test_names_are_unique():
-    assert [name for name, count in Counter(one.name for one in catalogue()).items() if count > 1] == []
+    assert [name for name, count in Counter(mutant.name for mutant in catalogue()).items() if count > 1] == []
 
 
 def test_names_are_ids_of_the_bug_catalogue_or_own_ones():
-    assert [one.name for one in catalogue() if not ID.fullmatch(one.name)] == []
+    assert [mutant.name for mutant in catalogue() if not ID.fullmatch(mutant.name)] == []
 
 
 def test_wrong_taps_are_places_of_the_network_or_stages_of_a_tokenizer():
     places = {short(row.pattern) for row in table()}
-    assert {one.name: one.wrong - places for one in networks() if one.wrong - places} == {}
-    assert {one.name for one in catalogue() if one.wrong & set(STAGES)} == {one.name for one in tokenizers()}
+    assert {mutant.name: mutant.wrong - places for mutant in networks() if mutant.wrong - places} == {}
+    assert {mutant.name for mutant in catalogue() if mutant.wrong & set(STAGES)} == {
+        mutant.name for mutant in tokenizers()
+    }
 
 
 def test_bugs_of_tokenizers_are_looked_for_in_tokenizations_and_others_are_not():
-    of = {one.name: {case.startswith("tokenization/") for case in one.cases} for one in catalogue()}
-    assert [one.name for one in catalogue() if of[one.name] != {one.of_tokenizer}] == []
+    of = {mutant.name: {case.startswith("tokenization/") for case in mutant.cases} for mutant in catalogue()}
+    assert [mutant.name for mutant in catalogue() if of[mutant.name] != {mutant.of_tokenizer}] == []
 
 
 def test_every_bug_that_a_tokenization_exposes_is_seeded_or_has_a_reason_for_none():
     paths = sorted((GOLDEN_ROOT / "cases" / "tokenization").glob("*.pb"))
     exposed = {bug for path in paths for bug in read(path).case.exposes}
-    assert exposed and exposed - {one.name.partition("/")[0] for one in tokenizers()} - REASONS.keys() == set()
+    assert exposed and exposed - {mutant.name.partition("/")[0] for mutant in tokenizers()} - REASONS.keys() == set()
 
 
 def test_diagnoses_are_written_as_ids():
-    assert [name for one in (*networks(), *tokenizers()) for name in one.named if not NAMED.fullmatch(name)] == []
+    assert [name for mutant in (*networks(), *tokenizers()) for name in mutant.named if not NAMED.fullmatch(name)] == []
 
 
 def test_every_mutant_has_committed_cases():
-    cases = {case for one in (*networks(), *tokenizers()) for case in one.cases}
+    cases = {case for mutant in (*networks(), *tokenizers()) for case in mutant.cases}
     assert [case for case in cases if not (GOLDEN_ROOT / "cases" / f"{case}.pb").is_file()] == []
-    assert [one.name for one in catalogue() if not one.cases] == []
+    assert [mutant.name for mutant in catalogue() if not mutant.cases] == []
 
 
 def test_no_row_of_the_bug_catalogue_has_both_a_mutant_and_a_reason_for_none():
-    assert {one.name.partition("/")[0] for one in catalogue()} & REASONS.keys() == set()
+    assert {mutant.name.partition("/")[0] for mutant in catalogue()} & REASONS.keys() == set()
 
 
 def test_reasons_for_no_mutant_that_name_a_test_name_one_that_exists():
@@ -69,6 +71,6 @@ def test_reasons_for_no_mutant_that_name_a_test_name_one_that_exists():
 
 
 def test_reasons_for_no_mutant_that_name_another_mutant_name_one_that_exists():
-    names = {one.name for one in catalogue()}
+    names = {mutant.name for mutant in catalogue()}
     named = [word.strip(",;.") for reason in REASONS.values() for word in reason.split() if word.startswith("own/")]
     assert [name for name in named if name not in names] == []

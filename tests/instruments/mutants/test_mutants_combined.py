@@ -10,22 +10,25 @@ from detection.mutants import catalogue
 from detection.mutants.combined import Combination, combinations
 
 
-def inexact(found: Sequence[Combination]) -> list[Combination]:
-    return [one for one in found if not one.exact]
+def inexact(drawn: Sequence[Combination]) -> list[Combination]:
+    return [combination for combination in drawn if not combination.exact]
 
 
 @pytest.mark.slow
 def test_a_pair_and_a_triple_are_blamed_exactly() -> None:
-    found = list(combinations(catalogue(), 2))
-    assert sorted(len(one.names) for one in found) == [2, 3]
-    assert not inexact(found)
+    drawn = list(combinations(catalogue(), 2))
+    assert sorted(len(combination.names) for combination in drawn) == [2, 3]
+    assert not inexact(drawn)
 
 
 @pytest.mark.slow
 def test_98_in_100_combinations_are_blamed_exactly() -> None:
-    found = list(combinations(catalogue(), 100, seed=1))
-    print(f"\n{len(found) - len(inexact(found))} of {len(found)} pairs and triples are blamed exactly")
-    for one in inexact(found):
-        missed, innocents = sorted(one.expected - one.blamed), sorted(one.blamed - one.expected)
-        print(f"{one.case}: {' + '.join(one.names)}: not {missed}, but {innocents}")
-    assert len(inexact(found)) <= 2
+    drawn = list(combinations(catalogue(), 100, seed=1))
+    print(f"\n{len(drawn) - len(inexact(drawn))} of {len(drawn)} pairs and triples are blamed exactly")
+    for combination in inexact(drawn):
+        missed, innocents = (
+            sorted(combination.expected - combination.blamed),
+            sorted(combination.blamed - combination.expected),
+        )
+        print(f"{combination.case}: {' + '.join(combination.names)}: not {missed}, but {innocents}")
+    assert len(inexact(drawn)) <= 2

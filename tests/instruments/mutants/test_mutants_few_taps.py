@@ -24,7 +24,7 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 
     def run(mutants: Sequence[Mutant], granularity: str, workers: int) -> list[Outcome]:
         monkeypatch.setattr(isolated, "record", partial(record, taps=TAP_SETS[granularity]))
-        first = isolated.run_all(mutants, judge=by_replay, cases=lambda one: one.cases[:1], workers=workers)
+        first = isolated.run_all(mutants, judge=by_replay, cases=lambda entry: entry.cases[:1], workers=workers)
         return list(first)
 
     return run
@@ -34,20 +34,20 @@ def runs(monkeypatch: pytest.MonkeyPatch) -> Runs:
 @pytest.mark.parametrize("granularity", ["sub-layer", "layer", "logits"])
 @pytest.mark.parametrize("name", FEW)
 def test_a_wrong_op_without_a_tap_is_blamed_in_its_group(name: str, granularity: str, runs: Runs) -> None:
-    mutant = next(one for one in catalogue() if one.name == name)
-    (found,) = runs([mutant], granularity, 1)
-    assert found.judged is not None, found.failure
-    assert found.judged.exactly_blamed, found.judged
-    assert mutant.wrong.isdisjoint(found.judged.blamed)  # the group's tap is another one
+    mutant = next(entry for entry in catalogue() if entry.name == name)
+    (outcome,) = runs([mutant], granularity, 1)
+    assert outcome.judged is not None, outcome.failure
+    assert outcome.judged.exactly_blamed, outcome.judged
+    assert mutant.wrong.isdisjoint(outcome.judged.blamed)  # the group's tap is another one
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["fused", "modules", "sub-layer", "layer", "logits"])
 def test_the_groups_that_are_blamed_hold_the_wrong_ops_of_forty_bugs(granularity: str, runs: Runs) -> None:
-    network = [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)]
+    network = [mutant for mutant in catalogue() if not (mutant.of_tokenizer or mutant.of_weights)]
     mutants = network[:: len(network) // 40][:40]
-    found = runs(mutants, granularity, os.cpu_count() or 1)
-    others = [f"{one.name} on {one.cases}: {one.failure}" for one in found if not one.blamed]
-    print(f"\n{granularity}: {len(found) - len(others)} of {len(found)} are blamed in groups that hold them")
+    outcomes = runs(mutants, granularity, os.cpu_count() or 1)
+    others = [f"{outcome.name} on {outcome.cases}: {outcome.failure}" for outcome in outcomes if not outcome.blamed]
+    print(f"\n{granularity}: {len(outcomes) - len(others)} of {len(outcomes)} are blamed in groups that hold them")
     print("\n".join(others))
-    assert len(found) == 40 and not others
+    assert len(outcomes) == 40 and not others

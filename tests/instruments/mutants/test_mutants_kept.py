@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from detection.mutants import catalogue
-from detection.mutants.kept import kept
+from detection.mutants.kept import frozen
 
 
 def test_every_mutant_is_on_the_frozen_list_and_nothing_else_is() -> None:
-    assert sorted(kept()) == sorted(one.name for one in catalogue())
+    assert sorted(frozen()) == sorted(mutant.name for mutant in catalogue())

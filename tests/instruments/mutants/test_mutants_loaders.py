@@ -39,7 +39,7 @@ CHECKPOINTS = sorted(
 SAMPLE = {"tied-encoder", "tied-decoder", "even-window"}
 """The checkpoints that `make test` loads in every way; `make slow` takes them all."""
 EVERY = [pytest.param(name, marks=[] if name in SAMPLE else pytest.mark.slow) for name in CHECKPOINTS]
-LOADERS = {one.name: one for one in catalogue() if one.of_weights}
+LOADERS = {mutant.name: mutant for mutant in catalogue() if mutant.of_weights}
 ROWS = {
     "WLD": "01 02 04 05 06 08 09 10 12 13 14 16 17 18 20 21 22",
     "HED": "01 02 04 05 06 08 09 10 12",
@@ -59,7 +59,7 @@ ELSEWHERE = words(
 
 
 def test_every_row_about_weights_has_a_bug_or_a_reason_for_none() -> None:
-    seeded = {one.name.partition("/")[0] for one in catalogue()}
+    seeded = {mutant.name.partition("/")[0] for mutant in catalogue()}
     rows = {f"{family}-{number}" for family, numbers in ROWS.items() for number in numbers.split()}
     assert rows - seeded - REASONS.keys() == set()
 
@@ -68,27 +68,33 @@ def test_every_row_about_weights_has_a_bug_or_a_reason_for_none() -> None:
 def outcomes(request: pytest.FixtureRequest) -> Mapping[str, CaseOutcome]:
     """Every bug on one checkpoint that shows it; `make slow` takes them all."""
     chosen = slice(request.param)
-    return {f"{one.name} on {case}": run_case(one, case) for one in LOADERS.values() for case in one.cases[chosen]}
+    return {
+        f"{mutant.name} on {case}": run_case(mutant, case)
+        for mutant in LOADERS.values()
+        for case in mutant.cases[chosen]
+    }
 
 
 def test_every_bug_is_caught_on_every_checkpoint(outcomes: Mapping[str, CaseOutcome]) -> None:
     assert len(LOADERS) > 60 and len(outcomes) >= len(LOADERS)
-    assert [name for name, one in outcomes.items() if not one.caught or one.failure] == []
+    assert [name for name, outcome in outcomes.items() if not outcome.caught or outcome.failure] == []
 
 
 def test_the_checks_that_must_fail_do_and_no_other(outcomes: Mapping[str, CaseOutcome]) -> None:
-    wrong = {name: (one.innocents, one.missed) for name, one in outcomes.items() if not one.exactly_blamed}
+    wrong = {
+        name: (outcome.innocents, outcome.missed) for name, outcome in outcomes.items() if not outcome.exactly_blamed
+    }
     assert wrong == {}
 
 
 def test_every_message_names_the_mistake(outcomes: Mapping[str, CaseOutcome]) -> None:
-    named = {f"{one.name} on {case}": one.named for one in LOADERS.values() for case in one.cases}
-    strange = {name: set((one.diagnoses or {}).values()) - named[name] for name, one in outcomes.items()}
+    named = {f"{mutant.name} on {case}": mutant.named for mutant in LOADERS.values() for case in mutant.cases}
+    strange = {name: set((outcome.diagnoses or {}).values()) - named[name] for name, outcome in outcomes.items()}
     assert {name: messages for name, messages in strange.items() if messages} == {}
 
 
 def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
-    alone = {next(iter(one.wrong)) for one in LOADERS.values() if len(one.wrong) == 1}
+    alone = {next(iter(mutant.wrong)) for mutant in LOADERS.values() if len(mutant.wrong) == 1}
     assert {*CHECKS, REFUSED} - alone == {"sentinel_rows_match_statistics"}  # other rows are not the seed's either
 
 
@@ -105,10 +111,10 @@ def test_every_check_has_a_bug_that_it_alone_must_find() -> None:
 )
 @pytest.mark.parametrize("name", CHECKPOINTS)
 def test_an_honest_load_has_no_fault(name: str, dtype: torch.dtype | None, sentinels: int, tmp_path: Path) -> None:
-    found = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
-    found.options = {"num_sentinel_tokens": sentinels, "dtype": dtype}
-    assert weight_faults(found.model, found.source) == []
-    assert verify_weight_initialization(found.model, str(found.source)) == dict.fromkeys(CHECKS, True)
+    load = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
+    load.options = {"num_sentinel_tokens": sentinels, "dtype": dtype}
+    assert weight_faults(load.model, load.source) == []
+    assert verify_weight_initialization(load.model, str(load.source)) == dict.fromkeys(CHECKS, True)
 
 
 @pytest.mark.parametrize("seed", [careless(), files(lambda directory: None)], ids=["careless", "copied"])
@@ -116,12 +122,14 @@ def test_an_honest_load_has_no_fault(name: str, dtype: torch.dtype | None, senti
 def test_the_ways_in_which_bugs_are_seeded_are_harmless_themselves(
     name: str, seed: Callable[[Loading], None], tmp_path: Path
 ) -> None:
-    found = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
-    seed(found)
-    assert messages(found) == {}
+    load = Loading(GOLDEN_ROOT / "checkpoints" / name, tmp_path)
+    seed(load)
+    assert messages(load) == {}
 
 
-@pytest.mark.parametrize("name", sorted({case.rpartition("/")[2] for one in LOADERS.values() for case in one.cases}))
+@pytest.mark.parametrize(
+    "name", sorted({case.rpartition("/")[2] for mutant in LOADERS.values() for case in mutant.cases})
+)
 def test_the_committed_checkpoint_is_as_it_was_after_all_bugs_ran(
     name: str, outcomes: Mapping[str, CaseOutcome]
 ) -> None:
@@ -132,54 +140,54 @@ def test_the_committed_checkpoint_is_as_it_was_after_all_bugs_ran(
 
 
 def bugs_of_the_networks_weights() -> Sequence[Mutant]:
-    return [one for one in loading.MUTANTS if one.name not in ELSEWHERE]
+    return [mutant for mutant in loading.MUTANTS if mutant.name not in ELSEWHERE]
 
 
 def of_network(mutant: Mutant, tmp_path: Path) -> Mapping[str, Sequence[str]]:
     """A bug of the network, seeded in a freshly loaded model of the first of its cases' checkpoints."""
-    checkpoints = {one.role: one.name for one in golden_of(mutant.cases[0]).case.checkpoint}
-    found = Loading(GOLDEN_ROOT / "checkpoints" / (checkpoints.get("decoder") or checkpoints["encoder"]), tmp_path)
+    checkpoints = {checkpoint.role: checkpoint.name for checkpoint in golden_of(mutant.cases[0]).case.checkpoint}
+    load = Loading(GOLDEN_ROOT / "checkpoints" / (checkpoints.get("decoder") or checkpoints["encoder"]), tmp_path)
     try:
-        mutant.seed(found)
-        return messages(found)
+        mutant.seed(load)
+        return messages(load)
     finally:
-        found.undo()
+        load.undo()
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("mutant", bugs_of_the_networks_weights(), ids=lambda one: one.name)
+@pytest.mark.parametrize("mutant", bugs_of_the_networks_weights(), ids=lambda mutant: mutant.name)
 def test_what_the_diagnosis_finds_in_weights_the_verification_finds_too(mutant: Mutant, tmp_path: Path) -> None:
     assert of_network(mutant, tmp_path)
 
 
 @pytest.mark.parametrize("name", sorted(ELSEWHERE))
 def test_what_a_run_alone_shows_the_verification_does_not_claim(name: str, tmp_path: Path) -> None:
-    assert not of_network(next(one for one in loading.MUTANTS if one.name == name), tmp_path)
+    assert not of_network(next(entry for entry in loading.MUTANTS if entry.name == name), tmp_path)
 
 
 def test_what_the_table_of_names_has_wrong_the_verification_shares_and_the_diagnosis_finds(tmp_path: Path) -> None:
-    mutant = next(one for one in catalogue() if one.name == "own/loader-table")
+    mutant = next(entry for entry in catalogue() if entry.name == "own/loader-table")
     assert not of_network(mutant, tmp_path)
-    found = nothing(mutant, (run_case(mutant, mutant.cases[0], by_diagnosis),))
-    assert found.blamed and found.diagnosed, found.judged
+    outcome = nothing(mutant, (run_case(mutant, mutant.cases[0], by_diagnosis),))
+    assert outcome.blamed and outcome.diagnosed, outcome.judged
 
 
 def test_a_wrong_expectation_shows_as_innocents_missed_ones_and_no_name() -> None:
     mutant = replace(LOADERS["FNL-01/loader"], wrong=words("mlp_match"), named=frozenset(["zeros"]))
-    found = run_checkpoint(mutant, mutant.cases[0])
-    assert (found.innocents, found.missed) == (("norms_match",), ("mlp_match",))
-    assert not nothing(mutant, (found,)).diagnosed
+    outcome = run_checkpoint(mutant, mutant.cases[0])
+    assert (outcome.innocents, outcome.missed) == (("norms_match",), ("mlp_match",))
+    assert not nothing(mutant, (outcome,)).diagnosed
 
 
 def test_one_message_without_the_name_is_one_too_many() -> None:
     mutant = replace(LOADERS["WLD-06/loader"], named=frozenset(["never loaded: all ones"]))
-    found = run_checkpoint(mutant, mutant.cases[0])
-    assert found.exactly_blamed and not nothing(mutant, (found,)).diagnosed
+    outcome = run_checkpoint(mutant, mutant.cases[0])
+    assert outcome.exactly_blamed and not nothing(mutant, (outcome,)).diagnosed
 
 
 def test_a_bug_that_changes_nothing_is_not_caught() -> None:
-    found = run_checkpoint(replace(LOADERS["FNL-01/loader"], seed=lambda loading: None), "checkpoints/tied-decoder")
-    assert not found.caught and not found.blamed
+    outcome = run_checkpoint(replace(LOADERS["FNL-01/loader"], seed=lambda loading: None), "checkpoints/tied-decoder")
+    assert not outcome.caught and not outcome.blamed
 
 
 def test_a_bug_in_a_process_of_its_own_comes_to_the_same(outcomes: Mapping[str, CaseOutcome]) -> None:
@@ -192,7 +200,7 @@ def test_the_command_runs_bugs_of_loaders_with_all_others() -> None:
     assert ran.exit_code == 0, ran.output
     report = json.loads(ran.stdout)
     assert report["totals"] == {"mutants": 4, "caught": 4, "blamed": 4, "named": 4, "failures": 0}
-    assert {case["case"].partition("/")[0] for one in report["mutants"] for case in one["cases"]} == {"checkpoints"}
+    assert {case["case"].partition("/")[0] for entry in report["mutants"] for case in entry["cases"]} == {"checkpoints"}
 
 
 def test_tables_count_bugs_of_loaders_in_the_rows_of_their_families() -> None:

@@ -48,14 +48,14 @@ KINDS = {
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_bug_is_caught_blamed_and_named(kind: str) -> None:
     """On the case that shows it best; of training, on the smallest."""
-    (mutant,) = (one for one in catalogue() if one.name == KINDS[kind])
+    (mutant,) = (entry for entry in catalogue() if entry.name == KINDS[kind])
     cases = mutant.cases[-1:] if "gradient" in mutant.name else mutant.cases[:1]
-    found = run_mutant(mutant, cases, by_diagnosis, timeout=300)
-    assert found.caught and min(found.shares) >= 2, found.failure
-    assert found.blamed and found.diagnosed, found.judged
+    outcome = run_mutant(mutant, cases, by_diagnosis, timeout=300)
+    assert outcome.caught and min(outcome.shares) >= 2, outcome.failure
+    assert outcome.blamed and outcome.diagnosed, outcome.judged
 
 
 @pytest.mark.parametrize(("kind", "cases"), [("classic", "classic/"), ("gradient", "training/")])
 def test_eight_bugs_of_each_other_network_stand_on_its_own_cases(kind: str, cases: str) -> None:
-    those = [one for one in catalogue() if one.name.startswith(f"own/{kind}-")]
-    assert len(those) == 8 and all(case.startswith(cases) for one in those for case in one.cases)
+    those = [mutant for mutant in catalogue() if mutant.name.startswith(f"own/{kind}-")]
+    assert len(those) == 8 and all(case.startswith(cases) for mutant in those for case in mutant.cases)

@@ -37,15 +37,15 @@ def seeded(seed, **fields):
 
 def doubled(patch):
     for layer in patch.layers("encoder"):
-        patch.given(layer.mlp.down_proj, lambda x: x * 2)
+        patch.on_input(layer.mlp.down_proj, lambda x: x * 2)
 
 
 @pytest.fixture
 def patch():
     golden = golden_of(CASE)
-    found = Patch(lambda: factory()(golden.case, checkpoint_directories(golden.case, CHECKPOINTS)))
-    yield found
-    found.undo()
+    patched = Patch(lambda: factory()(golden.case, checkpoint_directories(golden.case, CHECKPOINTS)))
+    yield patched
+    patched.undo()
 
 
 def test_a_function_is_replaced_wherever_it_was_imported_and_put_back(patch):
@@ -86,9 +86,9 @@ def test_a_method_of_a_class_is_wrapped_and_put_back(patch):
 def test_nothing_is_left_behind_by_any_mutant_that_patches_code(tmp_path, step):
     golden, before, after = golden_of("encdec/ragged"), tmp_path / "before.pb", tmp_path / "after.pb"
     record(golden, before, factory())
-    for one in [one for one in catalogue() if not (one.of_tokenizer or one.of_weights)][::step]:
+    for mutant in [mutant for mutant in catalogue() if not (mutant.of_tokenizer or mutant.of_weights)][::step]:
         with suppress(ParityError):
-            record_mutant(one, golden, tmp_path / "mutant.pb")
+            record_mutant(mutant, golden, tmp_path / "mutant.pb")
     record(golden, after, factory())
     assert after.read_bytes() == before.read_bytes()
 
@@ -98,27 +98,27 @@ def test_a_harmless_mutant_is_not_caught():
 
 
 def test_a_bug_is_caught_and_exactly_blamed():
-    found = run_case(seeded(doubled), CASE)
-    assert found.caught and found.exactly_blamed and found.blamed == ("mlp.act",) and found.share > 1
+    outcome = run_case(seeded(doubled), CASE)
+    assert outcome.caught and outcome.exactly_blamed and outcome.blamed == ("mlp.act",) and outcome.share > 1
 
 
 def test_a_wrong_expectation_shows_as_innocents_and_missed_ones():
-    found = run_case(seeded(doubled, wrong=words("mlp.gate_proj")), CASE)
-    assert (found.innocents, found.missed) == (("mlp.act",), ("mlp.gate_proj",))
+    outcome = run_case(seeded(doubled, wrong=words("mlp.gate_proj")), CASE)
+    assert (outcome.innocents, outcome.missed) == (("mlp.act",), ("mlp.gate_proj",))
 
 
 def test_an_expected_place_that_the_case_does_not_record_is_not_missed():
-    found = run_case(seeded(doubled, wrong=words("mlp.act") | attention("cache_keys")), CASE)
-    assert found.exactly_blamed
+    outcome = run_case(seeded(doubled, wrong=words("mlp.act") | attention("cache_keys")), CASE)
+    assert outcome.exactly_blamed
 
 
 def test_one_place_of_a_group_is_enough():
-    found = run_case(
+    outcome = run_case(
         seeded(doubled),
         CASE,
         lambda *_: [Blame(("encoder.layers.{layer}.mlp.down_proj", "encoder.layers.{layer}.mlp.act"))],
     )
-    assert found.exactly_blamed
+    assert outcome.exactly_blamed
 
 
 def test_a_diagnosis_is_right_when_every_explanation_is_one_of_those_named():
@@ -144,8 +144,11 @@ def test_a_mutant_that_hangs_is_stopped_and_the_others_go_on(tmp_path: Path):
         (tmp_path / "it went on").touch()
 
     dying = seeded(lambda patch: os._exit(3), name="own/y")
-    found = list(run_all([seeded(hangs), dying], workers=2, timeout=3))
-    assert {one.name: one.failure for one in found} == {"own/x": "time limit", "own/y": "the process died"}
+    outcomes = list(run_all([seeded(hangs), dying], workers=2, timeout=3))
+    assert {outcome.name: outcome.failure for outcome in outcomes} == {
+        "own/x": "time limit",
+        "own/y": "the process died",
+    }
     assert not list(tmp_path.iterdir())
 
 
@@ -159,8 +162,8 @@ def test_a_process_that_cannot_go_backward_is_a_failure_and_catches_nothing(monk
 
     monkeypatch.setattr(torch.Tensor, "backward", no_backward)
     monkeypatch.setattr(torch.autograd, "grad", no_backward)
-    found = run_mutant(seeded(doubled), cases=("training/tied",))
-    assert not found.caught and "autograd's threading" in found.failure
+    outcome = run_mutant(seeded(doubled), cases=("training/tied",))
+    assert not outcome.caught and "autograd's threading" in outcome.failure
 
 
 def test_a_mutant_changes_nothing_in_the_process_that_runs_it():
@@ -173,8 +176,8 @@ def test_a_judge_that_raises_is_a_failure_of_a_bug_that_is_caught():
     def judge(*_):
         raise ValueError("no idea")
 
-    found = run_mutant(seeded(doubled), judge=judge)
-    assert found.caught and found.cases[0].failure == "ValueError: no idea" and totals([found])["failures"] == 1
+    outcome = run_mutant(seeded(doubled), judge=judge)
+    assert outcome.caught and outcome.cases[0].failure == "ValueError: no idea" and totals([outcome])["failures"] == 1
 
 
 def test_tables_count_what_was_caught_blamed_and_named():

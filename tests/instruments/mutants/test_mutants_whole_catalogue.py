@@ -23,25 +23,25 @@ Shown = tuple[str, CaseOutcome]
 
 @pytest.fixture(scope="module")
 def outcomes() -> Sequence[Outcome]:
-    found = list(run_all(catalogue(), judge=by_diagnosis, workers=os.cpu_count() or 1, timeout=900))
-    return sorted(found, key=lambda one: one.name)
+    unsorted = list(run_all(catalogue(), judge=by_diagnosis, workers=os.cpu_count() or 1, timeout=900))
+    return sorted(unsorted, key=lambda outcome: outcome.name)
 
 
 @pytest.fixture(scope="module")
 def shown(outcomes: Sequence[Outcome]) -> Sequence[Shown]:
-    return [(one.name, case) for one in outcomes for case in one.cases if case.caught]
+    return [(outcome.name, case) for outcome in outcomes for case in outcome.cases if case.caught]
 
 
-def unlike(outcomes: Sequence[Outcome], what: str) -> list[str]:
-    return [one.name for one in outcomes if not getattr(one, what)]
+def unlike(outcomes: Sequence[Outcome], question: str) -> list[str]:
+    return [outcome.name for outcome in outcomes if not getattr(outcome, question)]
 
 
 def test_every_bug_is_run_and_caught(outcomes: Sequence[Outcome]) -> None:
     print(f"\n{markdown(outcomes)}\n{totals(outcomes)}")
-    silent = [f"{one.name} on {case.case}" for one in outcomes for case in one.cases if not case.caught]
+    silent = [f"{outcome.name} on {case.case}" for outcome in outcomes for case in outcome.cases if not case.caught]
     print(f"listed cases that do not show their bug: {silent}")
     assert len(outcomes) == len(catalogue())
-    assert [f"{one.name}: {one.failure}" for one in outcomes if one.failure or not one.caught] == []
+    assert [f"{outcome.name}: {outcome.failure}" for outcome in outcomes if outcome.failure or not outcome.caught] == []
 
 
 def test_98_in_100_are_blamed_exactly(outcomes: Sequence[Outcome]) -> None:
@@ -71,18 +71,22 @@ def test_90_in_100_are_named_first(outcomes: Sequence[Outcome]) -> None:
 def test_every_bug_of_the_classic_encoder_of_training_and_of_choices_is_blamed_and_named(
     outcomes: Sequence[Outcome],
 ) -> None:
-    choices = {one.name for one in MUTANTS}
-    those = [one for one in outcomes if one.name.startswith(("own/classic-", "own/gradient-")) or one.name in choices]
+    choices = {mutant.name for mutant in MUTANTS}
+    those = [
+        outcome
+        for outcome in outcomes
+        if outcome.name.startswith(("own/classic-", "own/gradient-")) or outcome.name in choices
+    ]
     assert len(those) == 16 + len(choices)
-    assert [one.name for one in those if not (one.blamed and one.diagnosed)] == []
-    classic = [(one, case) for one in those if "classic" in one.name for case in one.cases]
+    assert [outcome.name for outcome in those if not (outcome.blamed and outcome.diagnosed)] == []
+    classic = [(outcome, case) for outcome in those if "classic" in outcome.name for case in outcome.cases]
     others = [case for _, case in classic if not (case.caught and case.exactly_blamed and case.share >= 2)]
-    others += [case for one, case in classic if not {*(case.diagnoses or {"": ""}).values()} <= {*one.named}]
+    others += [case for outcome, case in classic if not {*(case.diagnoses or {"": ""}).values()} <= {*outcome.named}]
     assert others == []
 
 
 def test_every_bug_uses_two_budgets_or_more_where_it_shows_most(outcomes: Sequence[Outcome]) -> None:
-    shares = sorted((max(one.shares), one.name) for one in outcomes if one.shares)
+    shares = sorted((max(outcome.shares), outcome.name) for outcome in outcomes if outcome.shares)
     smallest = [(share, name) for share, name in shares if math.isfinite(share)]
     print("\nsmallest bugs, in budgets: " + ", ".join(f"{share:.3g} ({name})" for share, name in smallest[:8]))
     assert smallest[0][0] >= 2

@@ -97,9 +97,11 @@ def test_every_row_moves_the_results(mistake: Row) -> None:
 @pytest.mark.slow
 def test_a_mistake_of_no_row_is_caught_and_blamed_at_every_level() -> None:
     old = "q_embed = (q * cos) + (rotate_half(q) * sin)"
-    other = replace(row("llama-05"), name="no row", old=old, new="q_embed = (q * cos) + 0.5 * (rotate_half(q) * sin)")
+    unlisted = replace(
+        row("llama-05"), name="no row", old=old, new="q_embed = (q * cos) + 0.5 * (rotate_half(q) * sin)"
+    )
     for level in LEVELS:
-        said = judged(other, level)
+        said = judged(unlisted, level)
         assert said.caught and said.blamed and not said.failure
 
 

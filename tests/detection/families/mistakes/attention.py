@@ -20,7 +20,7 @@ _SCALES = ("scaling", "scale", "norm_factor", "inv_norm_factor", "softmax_scale"
 def attentions(subject: Subject) -> list[tuple[str, nn.Module]]:
     """Modules that do attention, the innermost that are called so."""
     every = [(p, m) for p, m in subject.modules() if "Attention" in type(m).__name__ and subject.calls[p]["softmax"]]
-    return [(p, m) for p, m in every if not any(other.startswith(f"{p}.") for other, _ in every)]
+    return [(p, m) for p, m in every if not any(inner.startswith(f"{p}.") for inner, _ in every)]
 
 
 def paths(modules: list[tuple[str, nn.Module]]) -> tuple[str, ...]:
@@ -47,8 +47,8 @@ def softmax_in_bfloat16(subject: Subject) -> Seed | None:
 
     def around(softmax: Any, x: torch.Tensor, *args: Any, **kwargs: Any) -> torch.Tensor:
         x_narrow = x.clamp(min=torch.finfo(torch.bfloat16).min).bfloat16()
-        made: torch.Tensor = softmax(x_narrow, *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
-        return made
+        probs: torch.Tensor = softmax(x_narrow, *args, **{**kwargs, "dtype": torch.bfloat16}).to(x.dtype)
+        return probs
 
     return Seed((attention[0],), lambda: functions_in(attention[1], {"softmax": around}))
 
@@ -73,9 +73,9 @@ def _masks(subject: Subject, change: Callable[[torch.Tensor], torch.Tensor]) -> 
         mask = arguments.get("attention_mask")
         if not isinstance(mask, torch.Tensor) or mask.ndim != 4:
             return
-        seen = change(mask if mask.dtype == torch.bool else mask > -1)
+        visible = change(mask if mask.dtype == torch.bool else mask > -1)
         least = torch.finfo(mask.dtype).min if mask.is_floating_point() else 0
-        arguments["attention_mask"] = seen if mask.dtype == torch.bool else torch.where(seen, 0.0, least).to(mask)
+        arguments["attention_mask"] = visible if mask.dtype == torch.bool else torch.where(visible, 0.0, least).to(mask)
 
     return Seed(paths(every), lambda: _all([lambda m=m: arguments_of(m, edit) for _, m in every]))  # type: ignore[misc]
 
@@ -91,22 +91,22 @@ def _all(every: list[Callable[[], AbstractContextManager[None]]]) -> Iterator[No
 @mistake
 def padding_is_seen(subject: Subject) -> Seed | None:
     """Every row has the mask of the one without padding."""
-    return _masks(subject, lambda seen: seen[-1:].expand_as(seen) if len(seen) > 1 else seen)
+    return _masks(subject, lambda visible: visible[-1:].expand_as(visible) if len(visible) > 1 else visible)
 
 
 @mistake
 def the_future_is_seen(subject: Subject) -> Seed | None:
     """Every position sees what the last one sees."""
-    return _masks(subject, lambda seen: (seen | seen[..., -1:, :]).expand_as(seen))
+    return _masks(subject, lambda visible: (visible | visible[..., -1:, :]).expand_as(visible))
 
 
 @mistake
 def the_window_is_off(subject: Subject) -> Seed | None:
     """A key that anybody sees is seen by all behind it."""
 
-    def change(seen: torch.Tensor) -> torch.Tensor:
-        behind = torch.ones(seen.shape[-2:], dtype=torch.bool).tril(seen.shape[-1] - seen.shape[-2])
-        return seen | (seen.any(-2, keepdim=True) & behind)
+    def change(visible: torch.Tensor) -> torch.Tensor:
+        behind = torch.ones(visible.shape[-2:], dtype=torch.bool).tril(visible.shape[-1] - visible.shape[-2])
+        return visible | (visible.any(-2, keepdim=True) & behind)
 
     causal = not subject.model.config.is_encoder_decoder and len(subject.steps) > 1
     return _masks(subject, change) if causal else None
@@ -116,8 +116,8 @@ def the_window_is_off(subject: Subject) -> Seed | None:
 def the_window_is_short(subject: Subject) -> Seed | None:
     """The farthest key is not seen, as by < for <=."""
 
-    def change(seen: torch.Tensor) -> torch.Tensor:
-        farthest = seen & (seen.cumsum(-1) == 1)
-        return seen & ~(farthest & (seen.sum(-1, keepdim=True) > 3))
+    def change(visible: torch.Tensor) -> torch.Tensor:
+        farthest = visible & (visible.cumsum(-1) == 1)
+        return visible & ~(farthest & (visible.sum(-1, keepdim=True) > 3))
 
     return _masks(subject, change)

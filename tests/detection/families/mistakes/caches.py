@@ -74,10 +74,10 @@ def the_convolutions_state_is_turned_round(subject: Subject) -> Seed | None:
 
     def update(self: Any, states: torch.Tensor, state_idx: int = 0, **kwargs: Any) -> torch.Tensor:
         first = not self.has_previous_state[state_idx]
-        made = inner(self, states, state_idx, **kwargs)
+        state = inner(self, states, state_idx, **kwargs)
         if first:
-            made = made.clone()
+            state = state.clone()
             self.conv_states[state_idx].copy_(self.conv_states[state_idx].flip(-1))
-        return made
+        return state
 
     return Seed(tuple(sorted(every)), lambda: changed(LinearAttentionLayer, "update_conv_state", update))

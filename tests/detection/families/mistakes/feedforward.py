@@ -61,8 +61,8 @@ def top_k_without_the_first(subject: Subject) -> Seed | None:
         rest = (-1,) if len(args) < 2 else args[1:]
         if count >= x.shape[-1] or kwargs.get("dim", rest[0]) not in (-1, x.ndim - 1):
             return topk(x, count, *args[1:], **kwargs)
-        made = topk(x, count + 1, *args[1:], **kwargs)
-        return torch.return_types.topk((made[0][..., 1:], made[1][..., 1:]))
+        top = topk(x, count + 1, *args[1:], **kwargs)
+        return torch.return_types.topk((top[0][..., 1:], top[1][..., 1:]))
 
     return Seed((router[0],), lambda: functions_in(router[1], {"topk": around}))
 
@@ -82,8 +82,8 @@ def top_k_not_normalised(subject: Subject) -> Seed | None:
 
 
 def _narrow(linear: Any, x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> torch.Tensor:
-    made: torch.Tensor = linear(x.bfloat16(), weight.bfloat16(), None if bias is None else bias.bfloat16())
-    return made.to(x.dtype)
+    product: torch.Tensor = linear(x.bfloat16(), weight.bfloat16(), None if bias is None else bias.bfloat16())
+    return product.to(x.dtype)
 
 
 @mistake

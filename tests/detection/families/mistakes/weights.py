@@ -37,11 +37,11 @@ def another_layers_weight(subject: Subject) -> Seed | None:
     """The first layer's weight in a later one."""
     every = _linears(subject)
     for path, module in reversed(every):
-        for other, earlier in every:
+        for earlier_path, earlier in every:
             alike = [part for part in path.split(".") if not part.isdigit()] == [
-                part for part in other.split(".") if not part.isdigit()
+                part for part in earlier_path.split(".") if not part.isdigit()
             ]
-            if alike and other != path and earlier.weight.shape == module.weight.shape:
+            if alike and earlier_path != path and earlier.weight.shape == module.weight.shape:
                 return Seed((path,), lambda w=module.weight, v=earlier.weight: filled(w, v))  # type: ignore[misc]
     return None
 

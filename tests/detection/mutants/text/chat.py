@@ -9,7 +9,7 @@ from typing import Any
 
 import jinja2
 
-from detection.mutants.text.seeds import Seed, around, made, wrong
+from detection.mutants.text.seeds import Seed, around, swap, wrong
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 
 Messages = Sequence[Mapping[str, Any]]
@@ -21,19 +21,19 @@ def _asks(name: str, **changed: Any) -> Seed:
     return around(name, lambda plain, first, **asked: plain(first, **asked | changed))
 
 
-def _kept(plain: Callable[..., str], messages: Messages, **asked: Any) -> str:
+def _thoughtful(plain: Callable[..., str], messages: Messages, **asked: Any) -> str:
     """The template does not see that an assistant's words hold thoughts, and leaves them in."""
 
-    def hide(one: Mapping[str, Any]) -> dict[str, Any]:
-        rest = {key: value for key, value in one.items() if key != "reasoning_content"}
-        if one["role"] != "assistant" or not isinstance(one.get("content"), str):
-            return dict(one)
-        text = one["content"]
-        if "reasoning_content" in one:
-            text = f"<think>\n{one['reasoning_content'].strip(chr(10))}\n</think>\n\n" + text.lstrip("\n")
+    def hide(message: Mapping[str, Any]) -> dict[str, Any]:
+        rest = {key: value for key, value in message.items() if key != "reasoning_content"}
+        if message["role"] != "assistant" or not isinstance(message.get("content"), str):
+            return dict(message)
+        text = message["content"]
+        if "reasoning_content" in message:
+            text = f"<think>\n{message['reasoning_content'].strip(chr(10))}\n</think>\n\n" + text.lstrip("\n")
         return rest | {"content": text.replace("think>", f"{HIDDEN}>")}
 
-    return plain([hide(one) for one in messages], **asked).replace(f"{HIDDEN}>", "think>")
+    return plain([hide(message) for message in messages], **asked).replace(f"{HIDDEN}>", "think>")
 
 
 def _jinja(tojson: Callable[..., str] | None = None, **options: bool) -> Seed:
@@ -52,7 +52,7 @@ def _jinja(tojson: Callable[..., str] | None = None, **options: bool) -> Seed:
 
         return render
 
-    return made("render", make)
+    return swap("render", make)
 
 
 def _dumps(value: Any) -> str:
@@ -63,16 +63,16 @@ def _quoted(plain: Callable[..., str], messages: Messages, **asked: Any) -> str:
     def quote(match: re.Match[str]) -> str:
         return '"arguments": ' + json.dumps(json.dumps(match[1]))
 
-    def change(one: Mapping[str, Any]) -> dict[str, Any]:
-        calls = one.get("tool_calls")
+    def change(message: Mapping[str, Any]) -> dict[str, Any]:
+        calls = message.get("tool_calls")
         text = re.sub(r'"arguments": (\{[^{}]*\})', quote, _dumps(calls))
-        return dict(one) | ({"tool_calls": json.loads(text)} if calls else {})
+        return dict(message) | ({"tool_calls": json.loads(text)} if calls else {})
 
-    return plain([change(one) for one in messages], **asked)
+    return plain([change(message) for message in messages], **asked)
 
 
 def _line_by_line(plain: Callable[..., list[int]], text: str, **asked: Any) -> list[int]:
-    return [one for line in text.split("\n") for one in plain(line, **asked)]
+    return [token_id for line in text.split("\n") for token_id in plain(line, **asked)]
 
 
 MUTANTS = (
@@ -80,7 +80,7 @@ MUTANTS = (
           "batch.padded_left", "batches"),
     wrong("TKS-12", "does not pass on enable_thinking", _asks("render", enable_thinking=None), "rendered",
           "rendered.thinking_flag_ignored", "chat"),
-    wrong("TKS-12/kept", "keeps the thoughts of every turn", around("render", _kept), "rendered",
+    wrong("TKS-12/kept", "keeps the thoughts of every turn", around("render", _thoughtful), "rendered",
           "rendered.thoughts_kept", "chat"),
     wrong("own/tokenizer-tools-jinja", "Jinja's tojson: sorted, with \\u003c", _jinja(), "rendered",
           "rendered.jinja_tojson", "chat"),

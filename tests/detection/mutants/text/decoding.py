@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from detection.mutants.text.seeds import Seed, behind, made, wrong
+from detection.mutants.text.seeds import Seed, behind, swap, wrong
 from qwen3_encdec.tokenizer.byte_symbols import BYTES, SYMBOLS
 from qwen3_encdec.tokenizer.decode import text_of
 from qwen3_encdec.tokenizer.stream import StreamDecoder
@@ -15,7 +15,7 @@ WHITE = {SYMBOLS[byte]: bytes([byte]) for byte in b" \n\t"}
 
 
 def _white_alone(piece: str) -> bytes:
-    return b"".join(WHITE.get(one) or one.encode("latin-1", errors="replace") for one in piece)
+    return b"".join(WHITE.get(character) or character.encode("latin-1", errors="replace") for character in piece)
 
 
 def _decode(text: Callable[[list[bytes]], str]) -> Seed:
@@ -24,11 +24,11 @@ def _decode(text: Callable[[list[bytes]], str]) -> Seed:
     def make(tokenizer: ByteLevelTokenizer) -> Callable[..., str]:
         def decode(ids: Iterable[int], *, skip_special_tokens: bool = False) -> str:
             bytes_of = tokenizer._visible_bytes_of if skip_special_tokens else tokenizer._bytes_of
-            return text([bytes_of(one, at) for at, one in enumerate(ids)])
+            return text([bytes_of(token_id, at) for at, token_id in enumerate(ids)])
 
         return decode
 
-    return made("decode", make)
+    return swap("decode", make)
 
 
 def _each_alone(pieces: list[bytes]) -> str:
@@ -43,7 +43,7 @@ def _stream(kind: type[StreamDecoder]) -> Seed:
             tokenizer._visible_bytes_of if skip_special_tokens else tokenizer._bytes_of
         )
 
-    return made("stream", make)
+    return swap("stream", make)
 
 
 class _EachAlone(StreamDecoder):
@@ -77,10 +77,11 @@ class _UpToFour(StreamDecoder):
 
 
 MUTANTS = (
-    wrong("TKB-02/decode", "maps Ġ, Ċ and ĉ alone back to bytes", made("to_bytes", lambda _: _white_alone), "pieces",
+    wrong("TKB-02/decode", "maps Ġ, Ċ and ĉ alone back to bytes", swap("to_bytes", lambda _: _white_alone), "pieces",
           "pieces.white_space_alone", "decoding"),
     wrong("TKB-08", "knows no piece with a character that stands for no byte",
-          made("to_bytes", lambda _: lambda piece: bytes(BYTES[one] for one in piece)), "pieces", "", "decoding"),
+          swap("to_bytes", lambda _: lambda piece: bytes(BYTES[character] for character in piece)), "pieces", "",
+          "decoding"),
     wrong("TKB-05", "decodes each id alone", _decode(_each_alone), "decoded", "decoded.each_id_alone", "decoding"),
     wrong("TKB-13", "decodes strictly", _decode(lambda pieces: b"".join(pieces).decode()), "decoded", "", "decoding"),
     wrong("own/tokenizer-byte-fallback", "reads <0x0A> in a text as a byte",

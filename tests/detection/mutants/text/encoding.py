@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-from detection.mutants.text.seeds import Seed, around, behind, made, wrong
+from detection.mutants.text.seeds import Seed, around, behind, swap, wrong
 from qwen3_encdec.tokenizer.stages import Stages
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 from qwen3_encdec.tokenizer.unicode_tables import Ranges, unicode_tables
@@ -55,7 +55,7 @@ def _letters(change: Callable[[Ranges], Ranges]) -> Seed:
         compiled = re.compile(f"({pattern})")
         return lambda text: [piece for piece in compiled.split(text) if piece]
 
-    return made("pre_tokenize", make)
+    return swap("pre_tokenize", make)
 
 
 def _adds(before: Callable[[ByteLevelTokenizer], list[int]], after: Callable[[ByteLevelTokenizer], list[int]]) -> Seed:
@@ -89,9 +89,9 @@ def _colliding(tokenizer: ByteLevelTokenizer) -> None:
     class Encoder:
         def encode_all(self, pre_tokens: Iterable[str]) -> list[int]:
             keys = ((text, (text[:2], text[-1], len(text))) for text in pre_tokens)
-            return [one for text, key in keys for one in cache.setdefault(key, encoder(text))]
+            return [token_id for text, key in keys for token_id in cache.setdefault(key, encoder(text))]
 
-    made("_piece_encoder", lambda _: Encoder())(tokenizer)
+    swap("_piece_encoder", lambda _: Encoder())(tokenizer)
 
 
 def _utf16(stages: Stages) -> Stages:
@@ -106,9 +106,10 @@ MUTANTS = (
           around("split", lambda plain, text, _: plain(text, False)), "segments", "segments.special_in_user_text",
           "special_tokens"),
     wrong("own/tokenizer-split-normalised", "cuts the normalised text, and counts in it",
-          made("split", lambda one: lambda text, split, plain=one.split: plain(one.normalize(text), split)), "segments",
+          swap("split", lambda tokenizer: (
+              lambda text, split, plain=tokenizer.split: plain(tokenizer.normalize(text), split))), "segments",
           "segments.of_normalized", "special_tokens"),
-    wrong("TKS-13", "does not normalise", made("normalize", lambda _: str), "normalized", "normalized.missing",
+    wrong("TKS-13", "does not normalise", swap("normalize", lambda _: str), "normalized", "normalized.missing",
           "unicode"),
     wrong("own/tokenizer-nfc-newer", "NFC of Unicode 16", behind("normalize", _newer), "normalized",
           "normalized.other_unicode", "unicode"),
@@ -117,17 +118,20 @@ MUTANTS = (
     wrong("own/tokenizer-letters-older", "letters of Unicode 15", _letters(lambda all_: _without(all_, *LETTERS_16)),
           "pre_tokens", "pre_tokens.other_unicode pre_tokens.letters_missing", "unicode"),
     wrong("own/tokenizer-letters-range", "one range of letters is missing: Thai",
-          _letters(lambda letters: tuple(one for one in letters if not one[0] <= 0x0E01 < one[1])), "pre_tokens",
+          _letters(lambda letters: tuple(bounds for bounds in letters if not bounds[0] <= 0x0E01 < bounds[1])),
+          "pre_tokens",
           "pre_tokens.letters_missing", "unicode"),
     wrong("own/tokenizer-letters-one", "one letter is missing: ª", _letters(lambda all_: _without(all_, (0xAA, 0xAB))),
           "pre_tokens", "pre_tokens.letters_missing", "unicode"),
     wrong("own/tokenizer-piece-255-bytes", "a pre-token holds 255 bytes at most",
           behind("to_symbols", lambda symbols: symbols[:255]), "symbols", "symbols.truncated", "merges"),
     wrong("TKS-04", "adds a token at the beginning, as other models do",
-          _adds(lambda one: [one.id_of("<|endoftext|>")], lambda _: []), "ids rendered_ids", "ids.bos_added",
+          _adds(lambda tokenizer: [tokenizer.id_of("<|endoftext|>")], lambda _: []), "ids rendered_ids",
+          "ids.bos_added",
           "words chat"),
     wrong("own/tokenizer-eos-added", "adds a token at the end, as embedding models do",
-          _adds(lambda _: [], lambda one: [one.id_of(str(one.files.eos_token))]), "ids rendered_ids", "ids.eos_added",
+          _adds(lambda _: [], lambda tokenizer: [tokenizer.id_of(str(tokenizer.files.eos_token))]), "ids rendered_ids",
+          "ids.eos_added",
           "words chat"),
     wrong("own/tokenizer-ids-by-rank", "gives merge r the id 256 + r", _by_rank, "ids", "ids.by_rank", "words"),
     wrong("own/tokenizer-cache-key", "keys a cache by a pre-token's ends and length", _colliding, "ids", "ids.cache",

@@ -22,10 +22,14 @@ def _renumbered(number: Callable[[int, int, int, int], int]) -> Seed:
     """Sentinel i gets `number(i, how many, the first one's id, entries before them)`, in text and in decoding."""
 
     def change(files: TokenizerFiles) -> TokenizerFiles:
-        indices = {one.id: int(match[1]) for one in files.added_tokens if (match := SENTINEL.fullmatch(one.content))}
-        below = 1 + max({*files.vocabulary.values(), *(one.id for one in files.added_tokens)} - indices.keys())
+        indices = {
+            token.id: int(match[1]) for token in files.added_tokens if (match := SENTINEL.fullmatch(token.content))
+        }
+        below = 1 + max({*files.vocabulary.values(), *(token.id for token in files.added_tokens)} - indices.keys())
         ids = {old: number(index, len(indices), min(indices), below) for old, index in indices.items()}
-        added = sorted((replace(one, id=ids.get(one.id, one.id)) for one in files.added_tokens), key=lambda one: one.id)
+        added = sorted(
+            (replace(token, id=ids.get(token.id, token.id)) for token in files.added_tokens), key=lambda token: token.id
+        )
         vocabulary = {piece: ids.get(old, old) for piece, old in files.vocabulary.items()}
         return replace(files, added_tokens=tuple(added), vocabulary=vocabulary)
 
@@ -55,7 +59,7 @@ MUTANTS = (
     wrong("TKM-08", "counts the header of merges.txt as a merge",
           _merged_by(lambda merges: [("#version:", "0.2"), *merges]), "merges", "merges.header_counted", "words"),
     wrong("TKM-08/hashes", "skips lines of merges.txt that begin with #",
-          _merged_by(lambda merges: [one for one in merges if not one[0].startswith("#")]), "merges",
+          _merged_by(lambda merges: [pair for pair in merges if not pair[0].startswith("#")]), "merges",
           "merges.hash_lines_dropped", "code"),
     wrong("own/tokenizer-last-merge", "loses the last line of merges.txt", _merged_by(lambda merges: merges[:-1]),
           "merges", "merges.truncated", "merges"),

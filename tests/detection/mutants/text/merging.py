@@ -7,7 +7,7 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
-from detection.mutants.text.seeds import Seed, made, wrong
+from detection.mutants.text.seeds import Seed, swap, wrong
 from qwen3_encdec.tokenizer.merge import merge
 from qwen3_encdec.tokenizer.tokenizer import ByteLevelTokenizer
 
@@ -27,7 +27,7 @@ def _merging(by: Callable[[str, Ranks], Merged]) -> Seed:
         ranks = _ranks(tokenizer)
         return lambda symbols: by(symbols, ranks)
 
-    return made("merge", make)
+    return swap("merge", make)
 
 
 def best_first(order: Callable[[int, str, int], Any]) -> Callable[[str, Ranks], Merged]:
@@ -112,7 +112,7 @@ def _unchecked_heap(symbols: str, ranks: Ranks) -> Merged:
                 new = ranks.get((str(pieces[first]), str(pieces[second])))
                 waiting += [(new, first)] if new is not None else []
         waiting.sort()
-    return [one for one in pieces if one is not None], applied
+    return [piece for piece in pieces if piece is not None], applied
 
 
 def _dropout(symbols: str, ranks: Ranks) -> Merged:
@@ -136,9 +136,9 @@ MUTANTS = (
           "merges ids", "merges.right_to_left", "words"),
     wrong("TKM-04/longest_pair", "merges the pair with the longest result first",
           _merging(best_first(lambda rank, piece, at: -len(piece))), "merges", "merges.longest_first", "words"),
-    wrong("TKM-05/rebuilt", "rebuilds merges from the ids", made("merge", _any_pair), "merges",
+    wrong("TKM-05/rebuilt", "rebuilds merges from the ids", swap("merge", _any_pair), "merges",
           "merges.rebuilt merges.rank_by_id", "words"),
-    wrong("TKB-12", "reads its files in the platform's character set", made("merge", _of_other_platform), "merges ids",
+    wrong("TKB-12", "reads its files in the platform's character set", swap("merge", _of_other_platform), "merges ids",
           "merges.wrong_charset ids.wrong_charset", "unicode"),
     wrong("own/tokenizer-merge-rightmost", "merges the rightmost of equal ranks first",
           _merging(best_first(lambda rank, piece, at: (rank, -at))), "merges ids", "merges.rightmost ids.rightmost",
@@ -146,6 +146,6 @@ MUTANTS = (
     wrong("own/tokenizer-merge-unchecked", "merges places that have changed since", _merging(_unchecked_heap), "merges",
           "merges.stale", "words"),
     wrong("own/tokenizer-merge-dropout", "leaves dropout on", _merging(_dropout), "merges", "merges.dropout", "words"),
-    wrong("own/tokenizer-whole-words", "looks up whole words first", made("merge", _whole_words), "ids",
+    wrong("own/tokenizer-whole-words", "looks up whole words first", swap("merge", _whole_words), "ids",
           "ids.whole_word", "merges"),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""How a bug is put into a freshly built tokenizer: a function replaced or wrapped, or other files read."""
+"""How a bug is put into a freshly built tokenizer: a function swap or wrapped, or other files read."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def behind(name: str, change: Callable[[Any], Any]) -> Seed:
     return around(name, lambda plain, *args, **kwargs: change(plain(*args, **kwargs)))
 
 
-def made(name: str, make: Callable[[ByteLevelTokenizer], Any]) -> Seed:
+def swap(name: str, make: Callable[[ByteLevelTokenizer], Any]) -> Seed:
     """Put what `make(tokenizer)` returns, mostly a function, in the place of an attribute."""
     return lambda tokenizer: setattr(tokenizer, name, make(tokenizer))
 
