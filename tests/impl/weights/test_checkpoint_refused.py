@@ -92,7 +92,7 @@ def cut(end: Callable[[int, list[int]], int]) -> Callable[[Path], None]:
         content, header = _header(directory / WEIGHTS)
         ends = sorted(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         start = 8 + int.from_bytes(content[:8], "little")
-        (directory / WEIGHTS).write_bytes(content[: end(start, [start + one for one in ends])])
+        (directory / WEIGHTS).write_bytes(content[: end(start, [start + stop for stop in ends])])
 
     return spoil
 
