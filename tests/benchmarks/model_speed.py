@@ -123,8 +123,8 @@ class Pair:
 
         def ours(clock: Clock) -> None:
             encoded = Qwen3EncoderOutput(last_hidden_state=memory)
-            given = {"encoder_outputs": encoded, "decoder_input_ids": start, "decoder_start_token_id": 5}
-            self.ours.generate(**given, **fixed, streamer=clock)
+            inputs = {"encoder_outputs": encoded, "decoder_input_ids": start, "decoder_start_token_id": 5}
+            self.ours.generate(**inputs, **fixed, streamer=clock)
 
         def theirs(clock: Clock) -> None:
             self.hf.generate(prompt, attention_mask=torch.ones_like(prompt), **fixed, streamer=clock)

@@ -27,7 +27,7 @@ def broken(figures: Mapping[str, float], at_least: Hopes, at_most: Hopes) -> dic
 def report(
     benchmark: Any,
     capsys: pytest.CaptureFixture[str],
-    what: str,
+    title: str,
     figures: Mapping[str, float],
     *,
     at_least: Hopes | None = None,
@@ -39,5 +39,5 @@ def report(
     hopes |= {name: f" (hoped for ≤ {hope:g})" for name, hope in high.items()}
     benchmark.extra_info.update(figures)
     with capsys.disabled():
-        print(f"\n{what}: " + ", ".join(f"{name} {value:.3g}{hopes.get(name, '')}" for name, value in figures.items()))
+        print(f"\n{title}: " + ", ".join(f"{name} {value:.3g}{hopes.get(name, '')}" for name, value in figures.items()))
     assert not broken(figures, low, high)

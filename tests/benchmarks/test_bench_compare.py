@@ -55,10 +55,10 @@ def test_comparing_with_every_metric_beats_closeness(
     def ours() -> Metrics:
         return compare(actual, expected, axes=AXES)
 
-    found = ours()  # warm
-    assert found.rms > 0 and found.row_index and found.head_index
-    for other in others.values():
-        other()
+    metrics = ours()  # warm
+    assert metrics.rms > 0 and metrics.row_index and metrics.head_index
+    for rival in others.values():
+        rival()
     # Taking turns, so that whatever else the machine does meets all three alike.
     works: dict[str, Callable[[], object]] = {"compare": ours, **others}
     times: dict[str, list[float]] = {name: [] for name in works}
@@ -68,5 +68,5 @@ def test_comparing_with_every_metric_beats_closeness(
     torch.set_num_threads(threads)
     benchmark.pedantic(ours, rounds=3)
     medians = {name: round(median(times[name]) / median(times["compare"]), 1) for name in others}
-    what = f"comparing 64 Mi elements in {1000 * median(times['compare']):.0f} ms, times as fast as"
-    report(benchmark, capsys, what, medians, at_least=AT_LEAST)
+    title = f"comparing 64 Mi elements in {1000 * median(times['compare']):.0f} ms, times as fast as"
+    report(benchmark, capsys, title, medians, at_least=AT_LEAST)

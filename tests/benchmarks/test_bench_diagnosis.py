@@ -37,20 +37,20 @@ def interleaved(site: Site) -> Result:
     x = heads_first(x, site.config.head_dim)
     half = x.shape[-1] // 2
     cos, sin = cos[:, None, :, :half], sin[:, None, :, :half]
-    one, other = x[..., ::2], x[..., 1::2]
-    turned = np.stack((one * cos - other * sin, other * cos + one * sin), -1).reshape(x.shape)
+    even, odd = x[..., ::2], x[..., 1::2]
+    turned = np.stack((even * cos - odd * sin, odd * cos + even * sin), -1).reshape(x.shape)
     return turned, np.zeros_like(turned)
 
 
 def negated(site: Site) -> Result:
     """A branch that is subtracted."""
-    stream, branch = (np.asarray(one, np.float64) for one in site.inputs)
+    stream, branch = (np.asarray(operand, np.float64) for operand in site.inputs)
     return stream - branch, np.zeros(stream.shape)
 
 
 def strange(site: Site) -> Result:
     """What no mistake in the library does: the search goes through all of it."""
-    stream, branch = (np.asarray(one, np.float64) for one in site.inputs)
+    stream, branch = (np.asarray(operand, np.float64) for operand in site.inputs)
     return stream + np.sin(3 * branch), np.zeros(stream.shape)
 
 
@@ -65,7 +65,7 @@ MISTAKES: Mapping[str, Mapping[str, Compute]] = {
 class Timed:
     """The seconds of `diagnose`, and of `check` of the same file, from their start to their end."""
 
-    what: str
+    label: str
     diagnosis: float
     check: float
 
@@ -96,25 +96,25 @@ def _seconds(verb: str, case: str, path: Path) -> tuple[float, int]:
 def test_a_diagnosis_takes_seconds_at_every_level(
     mistake: str, benchmark: Any, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    found = list(every(mistake, tmp_path / "candidate.pb"))
-    slowest = max(found, key=lambda one: one.diagnosis)
-    furthest = max(found, key=lambda one: one.ratio)
+    measured = list(every(mistake, tmp_path / "candidate.pb"))
+    slowest = max(measured, key=lambda timing: timing.diagnosis)
+    furthest = max(measured, key=lambda timing: timing.ratio)
     figures = {
-        "median seconds": median(one.diagnosis for one in found),
+        "median seconds": median(timing.diagnosis for timing in measured),
         "worst seconds": slowest.diagnosis,
-        "median of a check": median(one.ratio for one in found),
+        "median of a check": median(timing.ratio for timing in measured),
         "worst of a check": furthest.ratio,
     }
     benchmark.pedantic(lambda: case_of(CASES[0]), rounds=1)
-    report(benchmark, capsys, f"{mistake}, {len(found)} diagnoses", figures)
+    report(benchmark, capsys, f"{mistake}, {len(measured)} diagnoses", figures)
     with capsys.disabled():
-        print(f"hoped for at most {AT_MOST}; slowest {slowest.what}, furthest from its check {furthest.what}")
+        print(f"hoped for at most {AT_MOST}; slowest {slowest.label}, furthest from its check {furthest.label}")
 
 
 def every(mistake: str, path: Path) -> Iterator[Timed]:
     """The mistake in every case at every level, where it shows."""
     for case in CASES:
         for level in TAP_SETS:
-            one = timed(case, mistake, level, path)
-            if one is not None:
-                yield one
+            timing = timed(case, mistake, level, path)
+            if timing is not None:
+                yield timing

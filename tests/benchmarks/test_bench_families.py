@@ -50,8 +50,8 @@ def test_a_tiny_family_is_captured_and_diagnosed_in_seconds(
     judged, diagnosed = (seconds(lambda verb=verb: typed(verb, golden, mine)) for verb in ("check", "diagnose"))
     benchmark.pedantic(lambda: typed("check", golden, mine), rounds=1)
     ratios = {"a capture by torch's export": captured / export, "a diagnosis by its check": diagnosed / judged}
-    what = f"{FAMILY}, {LAYERS} layers: a capture {captured:.1f} s, a diagnosis {diagnosed:.1f} s"
-    report(benchmark, capsys, what, ratios, at_most=AT_MOST)
+    title = f"{FAMILY}, {LAYERS} layers: a capture {captured:.1f} s, a diagnosis {diagnosed:.1f} s"
+    report(benchmark, capsys, title, ratios, at_most=AT_MOST)
     with capsys.disabled():
         print(f"hoped for at most, in seconds: {SECONDS}")
 

@@ -59,12 +59,12 @@ def test_encoding_is_as_fast_as_hugging_faces_qwen3(
     layers: int, threads: int, dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     count, rounds = (RUNS, 20) if dtype == torch.float32 else (2 * RUNS - 1, 30)  # whose products vary more
-    found = []
+    measured = []
     for _ in range(count):
         times = encoders(layers, dtype, rounds if layers == EIGHTH else rounds * 2 // 3)
-        found.append(ratio(times["hf"], times["ours"]))
+        measured.append(ratio(times["hf"], times["ours"]))
     benchmark.pedantic(int)  # its figures are the ratios
-    figures = {"× HF's Qwen3": median(found), "lowest": min(found), "highest": max(found)}
+    figures = {"× HF's Qwen3": median(measured), "lowest": min(measured), "highest": max(measured)}
     report(benchmark, capsys, "encoder", figures, at_least={"× HF's Qwen3": 1.0})
 
 
@@ -95,7 +95,7 @@ def test_decoding_is_as_fast_as_hugging_faces_qwen3(
 def test_decoding_is_as_fast_as_t5gemma2s(
     dtype: torch.dtype, benchmark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pair, other = Pair(EIGHTH, dtype), t5gemma2(EIGHTH, dtype)
+    pair, rival = Pair(EIGHTH, dtype), t5gemma2(EIGHTH, dtype)
     memory = torch.randn(1, SOURCE, SHAPE["hidden_size"]).to(dtype)
     start = torch.arange(5, 9)[None]
 
@@ -103,7 +103,7 @@ def test_decoding_is_as_fast_as_t5gemma2s(
 
     def theirs(clock: Clock) -> None:
         encoded = BaseModelOutput(last_hidden_state=memory)
-        other.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed, streamer=clock)
+        rival.generate(encoder_outputs=encoded, decoder_input_ids=start, **fixed, streamer=clock)
 
     times = token_by_token({"ours": pair.decode(SOURCE, NEW)["ours"], "t5gemma2": theirs})
     benchmark.pedantic(int)

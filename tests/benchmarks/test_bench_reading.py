@@ -37,14 +37,14 @@ def files(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     count = int(request.param)
     values = np.random.default_rng(0).standard_normal((count, ELEMENTS // count), dtype=np.float32)
     arrays = {f"tensor.{i}": row for i, row in enumerate(values)}
-    golden, other = folder / "a.pb", folder / "a.safetensors"
+    golden, tensors_file = folder / "a.pb", folder / "a.safetensors"
     case = pb.Case(name="bench/reading", mode=pb.PLUMBING)
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER)
     write(golden, Recording(case, pb.Provenance(), run, [tensor(name, row) for name, row in arrays.items()]))
-    save_file(arrays, other)
-    yield golden, other
+    save_file(arrays, tensors_file)
+    yield golden, tensors_file
     golden.unlink()
-    other.unlink()
+    tensors_file.unlink()
 
 
 def total(arrays: Iterator[Array]) -> float:
@@ -89,12 +89,12 @@ def test_a_golden_is_read_about_as_fast_as_safetensors(
     benchmark: BenchmarkFixture,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    golden, other = files
-    assert golden_sum(golden) == pytest.approx(rival(other), rel=1e-4)
+    golden, tensors_file = files
+    assert golden_sum(golden) == pytest.approx(rival(tensors_file), rel=1e-4)
     theirs: list[float] = []
 
     def one_round_of_the_rival() -> None:
-        theirs.append(seconds(rival, other))
+        theirs.append(seconds(rival, tensors_file))
 
     benchmark.pedantic(
         golden_sum, args=(golden,), setup=one_round_of_the_rival, rounds=ROUNDS, warmup_rounds=WARM_UP, iterations=1

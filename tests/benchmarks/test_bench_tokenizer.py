@@ -82,12 +82,12 @@ def naive(files: TokenizerFiles, tokenizer: ByteLevelTokenizer, whole_text: bool
     never = len(ranks)
 
     def merged(pieces: list[str], best: tuple[str, str]) -> list[str]:
-        made, place = [], 0
+        joined, place = [], 0
         while place < len(pieces):
             here = tuple(pieces[place : place + 2]) == best
-            made.append("".join(best) if here else pieces[place])
+            joined.append("".join(best) if here else pieces[place])
             place += 2 if here else 1
-        return made
+        return joined
 
     def merge_all(words: list[list[str]]) -> list[int]:
         while counts := Counter(pair for pieces in words for pair in pairwise(pieces)):
@@ -118,7 +118,7 @@ def size(texts: list[str]) -> int:
 def say(
     benchmark: Any,
     capsys: pytest.CaptureFixture[str],
-    what: str,
+    title: str,
     ours: float,
     others: dict[str, float],
     texts: list[str],
@@ -126,7 +126,7 @@ def say(
 ) -> None:
     figures = {f"{name} MB/s": size(texts) / 1e6 / taken for name, taken in {"ours": ours, **others}.items()}
     figures["× the faster"] = min(others.values()) / ours
-    report(benchmark, capsys, what, figures, at_least={"× the faster": hoped})
+    report(benchmark, capsys, title, figures, at_least={"× the faster": hoped})
 
 
 @pytest.mark.benchmark(group="tokenizer-warm")
@@ -189,5 +189,5 @@ def test_it_is_many_times_as_fast_as_naive_merging(
     taken = median(seconds(slow, parts) for _ in range(3))
     benchmark.pedantic(seconds, args=(tokenizer.encode, parts), rounds=20)
     ours = benchmark.stats.stats.median
-    what = "naive, " + ("the whole text" if whole_text else "each pre-token")
-    say(benchmark, capsys, what, ours, {"naive": taken}, parts, hoped=times_as_fast)
+    title = "naive, " + ("the whole text" if whole_text else "each pre-token")
+    say(benchmark, capsys, title, ours, {"naive": taken}, parts, hoped=times_as_fast)

@@ -17,17 +17,17 @@ IDS = frozenset(row.id for row in bugs())
 def texts() -> list[Path]:
     """Every file that people write, but for the table and this file: it has an id that is not defined."""
     files = [path for folder in FOLDERS for path in (PROJECT / folder).rglob("*") if path.suffix in TEXTS]
-    own = {GOLDEN_ROOT / "bugs.textproto", Path(__file__).resolve()}
-    return [path for path in (*PROJECT.glob("*.md"), *files) if path not in own]
+    excluded = {GOLDEN_ROOT / "bugs.textproto", Path(__file__).resolve()}
+    return [path for path in (*PROJECT.glob("*.md"), *files) if path not in excluded]
 
 
 @pytest.fixture(scope="module")
 def used() -> dict[str, str]:
     """Each id that is used, with a file that has it."""
-    found = {}
+    files = {}
     for path in texts():
-        found |= dict.fromkeys(BUG_ID.findall(path.read_text(encoding="utf-8", errors="replace")), path.name)
-    return found
+        files |= dict.fromkeys(BUG_ID.findall(path.read_text(encoding="utf-8", errors="replace")), path.name)
+    return files
 
 
 @pytest.fixture(scope="module")

@@ -104,9 +104,9 @@ def test_a_changed_payload_is_refused_when_digests_are_asked_for(golden: Path, t
 
 def test_every_changed_byte_of_the_metadata_is_refused(golden: Path, tmp_path: Path) -> None:
     content = golden.read_bytes()
-    found = list(wire.fields(content, golden))
-    start = next(f.start for f in found if f.number > wire.PAYLOAD)
-    for position in range(start, found[-1].start):
+    fields = list(wire.fields(content, golden))
+    start = next(f.start for f in fields if f.number > wire.PAYLOAD)
+    for position in range(start, fields[-1].start):
         changed = bytearray(content)
         changed[position] ^= 0x01
         refuse(bytes(changed), tmp_path)
@@ -160,9 +160,9 @@ WRONG: dict[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_metadata_that_cannot_be_is_refused(what: str, golden: Path, tmp_path: Path) -> None:
-    match, change = WRONG[what]
+@pytest.mark.parametrize("mistake", WRONG)
+def test_metadata_that_cannot_be_is_refused(mistake: str, golden: Path, tmp_path: Path) -> None:
+    match, change = WRONG[mistake]
     message = pb.Recording.FromString(golden.read_bytes())
     change(message)
     refuse(sealed(message), tmp_path, match)
@@ -187,11 +187,11 @@ FIELDS = {
 }
 
 
-@pytest.mark.parametrize("what", FIELDS)
-def test_a_field_that_cannot_be_is_refused(what: str, golden: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("field", FIELDS)
+def test_a_field_that_cannot_be_is_refused(field: str, golden: Path, tmp_path: Path) -> None:
     content = golden.read_bytes()
     start = list(wire.fields(content, golden))[1].start
-    refuse(content[:start] + FIELDS[what] + content[start:], tmp_path)
+    refuse(content[:start] + FIELDS[field] + content[start:], tmp_path)
 
 
 def check_fuzzed(content: bytes, golden: Path, path: Path) -> None:

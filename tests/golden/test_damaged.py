@@ -10,7 +10,7 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, damaged, pb, read
 
-FILES = {one.name: one for one in damaged.files()}
+FILES = {file.name: file for file in damaged.files()}
 REFUSALS = {
     "empty": "not a golden file",
     "text": "not a golden file",
@@ -90,7 +90,7 @@ def test_the_case_gives_each_file_and_asks_whether_it_is_refused() -> None:
 def test_the_readme_lists_each_file_with_its_rule() -> None:
     section = (GOLDEN_ROOT / "README.md").read_text(encoding="utf-8").partition("### Files to be refused")[2]
     rows = re.findall(r"^\| `([a-z0-9_]+)` \| (true|false) \| (.+) \|$", section, re.M)
-    assert rows == [(one.name, str(one.refused).lower(), one.rule) for one in damaged.files()]
+    assert rows == [(file.name, str(file.refused).lower(), file.rule) for file in damaged.files()]
 
 
 def test_a_stock_parser_takes_most_of_them() -> None:

@@ -73,9 +73,9 @@ def test_subnormals_and_signed_zeros_are_rounded_like_the_rest() -> None:
 def test_no_bfloat16_is_nearer_than_the_rounded_one(value: float) -> None:
     bits = int(to_bfloat16(np.array([value], np.float32))[0])
     distance = abs(Fraction(value) - Fraction(float(to_float32(np.array(bits, np.uint16)))))
-    for other in (bits - 1, bits + 1):
-        if 0 <= other < 0x7F80 or 0x8000 <= other < 0xFF80:
-            neighbour = Fraction(float(to_float32(np.array(other, np.uint16))))
+    for adjacent in (bits - 1, bits + 1):
+        if 0 <= adjacent < 0x7F80 or 0x8000 <= adjacent < 0xFF80:
+            neighbour = Fraction(float(to_float32(np.array(adjacent, np.uint16))))
             gap = abs(Fraction(value) - neighbour)
             assert distance < gap or (distance == gap and bits % 2 == 0)
 

@@ -53,7 +53,7 @@ def test_a_recording_is_listed_with_its_digest(root: Path) -> None:
     entry = manifest.load(root).entry[0]
     assert entry.digest == read(root / entry.path).digest.hex()
     assert entry.bytes == (root / entry.path).stat().st_size
-    assert not any(other.digest for other in manifest.load(root).entry[1:])
+    assert not any(listed.digest for listed in manifest.load(root).entry[1:])
 
 
 def test_a_manifest_is_written_the_same_every_time(root: Path) -> None:

@@ -21,7 +21,7 @@ def test_every_file_of_the_folder_is_a_network() -> None:
 @pytest.mark.parametrize("stack", ["encoder", "decoder", "pre_norm", "post_norm"])
 def test_every_tap_of_a_stack_is_a_modules(stack: str) -> None:
     expected = {pattern for pattern in PATTERNS if pattern.startswith(f"{stack}.")}
-    assert {one.pattern for one in bound(stack)} == expected
+    assert {binding.pattern for binding in bound(stack)} == expected
 
 
 def test_gradients_need_no_module_of_their_own() -> None:
@@ -29,8 +29,8 @@ def test_gradients_need_no_module_of_their_own() -> None:
 
 
 def test_a_layers_modules_stand_in_the_layer() -> None:
-    for one in bound("decoder"):
-        assert one.module.startswith("layers.{layer}") == ("{layer}" in one.pattern)
+    for binding in bound("decoder"):
+        assert binding.module.startswith("layers.{layer}") == ("{layer}" in binding.pattern)
 
 
 def test_a_row_that_no_module_has_says_where_it_is() -> None:
@@ -45,12 +45,12 @@ def test_names_within_a_block_are_relative() -> None:
     for block in blocks():
         for row in block.row:
             names = [name for text in row.inputs for name in text.split("|")]
-            own = [name for name in names if block.prefix and name.startswith(f"{block.prefix}.")]
-            assert not own, f"{row.name}: write {own} with a dot in front"
+            absolute = [name for name in names if block.prefix and name.startswith(f"{block.prefix}.")]
+            assert not absolute, f"{row.name}: write {absolute} with a dot in front"
 
 
 def test_the_decoders_encoder_half_is_marked() -> None:
-    half = {one.pattern for one in bound("decoder") if one.row.encoder_half}
+    half = {binding.pattern for binding in bound("decoder") if binding.row.encoder_half}
     assert half == {
         name
         for name in PATTERNS

@@ -69,10 +69,10 @@ def test_what_is_absent_or_disagrees_is_an_error(
 
 
 def test_an_absent_operand_is_none_and_numbers_go_by_name_with_their_type() -> None:
-    given = list[object]()
+    calls = list[object]()
     computed = OP_TABLE["mask"].computed(
-        lambda *operands, **numbers: given.extend((operands, numbers)) or 7,
+        lambda *operands, **numbers: calls.extend((operands, numbers)) or 7,
         {"input.decoder_attention_mask": 5},
         {"query": 3.0, "window": 0.0},
     )
-    assert computed == {"output.mask": 7} and str(given) == "[(None, 5), {'query': 3, 'window': 0}]"
+    assert computed == {"output.mask": 7} and str(calls) == "[(None, 5), {'query': 3, 'window': 0}]"

@@ -23,16 +23,16 @@ def stated(array: Array) -> Probe:
     return Probe(float(terms.sum()), float(np.abs(terms).sum()))
 
 
-def differ(one: Array, two: Array) -> bool:
+def differ(first: Array, second: Array) -> bool:
     """Whether the probes tell two arrays apart, either way."""
-    return not probe(one).agrees(probe(two).value) and not probe(two).agrees(probe(one).value)
+    return not probe(first).agrees(probe(second).value) and not probe(second).agrees(probe(first).value)
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_the_probe_is_the_sum_that_the_schema_states(shape: tuple[int, ...]) -> None:
     array = draw(*shape)
-    found, wanted = probe(array), stated(array)
-    assert found.agrees(wanted.value) and found.scale == pytest.approx(wanted.scale, rel=1e-12)
+    actual, expected = probe(array), stated(array)
+    assert actual.agrees(expected.value) and actual.scale == pytest.approx(expected.scale, rel=1e-12)
 
 
 def test_a_small_probe_by_hand() -> None:
@@ -47,9 +47,9 @@ def test_the_weights_of_rows_and_columns_begin_again_after_61_and_67() -> None:
         ((1, 68), (0, 66), 67),
         ((1, 68), (0, 67), 1),
     ):
-        one = np.zeros(shape, "<f4")
-        one[at] = 1
-        assert probe(one).value == weight
+        array = np.zeros(shape, "<f4")
+        array[at] = 1
+        assert probe(array).value == weight
 
 
 @pytest.mark.parametrize("dtype", ["<f8", "<f4", "<f2"])
@@ -68,16 +68,16 @@ def test_a_sum_over_other_terms_in_another_order_agrees() -> None:
     array = draw(500, 400)
     i, j = np.indices(array.shape)
     terms = (array.astype("f8") * (1 + i % 61) * (1 + j % 67)).ravel()
-    forwards, backwards = (float(np.add.accumulate(one)[-1]) for one in (terms, terms[::-1]))
+    forwards, backwards = (float(np.add.accumulate(ordered)[-1]) for ordered in (terms, terms[::-1]))
     assert forwards != backwards
     assert probe(array).agrees(forwards) and probe(array).agrees(backwards)
 
 
 def test_one_changed_element_is_seen() -> None:
     array = draw(300, 200)
-    other = array.copy()
-    other[299, 199] *= np.float32(1.001)
-    assert differ(array, other)
+    changed = array.copy()
+    changed[299, 199] *= np.float32(1.001)
+    assert differ(array, changed)
 
 
 @pytest.mark.parametrize(
@@ -99,11 +99,11 @@ def test_every_wrong_reading_of_a_matrix_has_another_probe(
     mistake: str, reading: object, shape: tuple[int, int]
 ) -> None:
     array = draw(*shape)
-    other = np.ascontiguousarray(reading(array))  # type: ignore[operator]
-    if other.shape == array.shape and np.array_equal(other, array):
+    misread = np.ascontiguousarray(reading(array))  # type: ignore[operator]
+    if misread.shape == array.shape and np.array_equal(misread, array):
         pytest.skip("on a square matrix this is the right reading")
     with np.errstate(all="ignore"):
-        assert differ(array, other), mistake
+        assert differ(array, misread), mistake
 
 
 def test_swapped_keys_and_values_have_each_others_probes() -> None:
@@ -116,17 +116,22 @@ def test_wld_10_tensors_read_in_another_order_have_other_probes() -> None:
     by_layer = np.concatenate(layers)
     by_kind = np.concatenate([*layers[::2], *layers[1::2]])
     assert differ(by_layer, by_kind)
-    assert sum(differ(one, two) for one, two in zip(by_layer.reshape(6, 10), by_kind.reshape(6, 10), strict=True)) == 4
+    assert (
+        sum(
+            differ(first, second) for first, second in zip(by_layer.reshape(6, 10), by_kind.reshape(6, 10), strict=True)
+        )
+        == 4
+    )
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_where_an_element_is_not_finite_only_a_sum_that_is_not_finite_agrees(value: float) -> None:
     array = draw(9, 9)
     array[3, 4] = value
-    found = probe(array)
-    assert found.agrees(found.value) and found.agrees(np.nan)
-    assert not found.agrees(0.0) and not found.agrees(probe(draw(9, 9)).value)
-    assert not probe(draw(9, 9)).agrees(found.value)
+    actual = probe(array)
+    assert actual.agrees(actual.value) and actual.agrees(np.nan)
+    assert not actual.agrees(0.0) and not actual.agrees(probe(draw(9, 9)).value)
+    assert not probe(draw(9, 9)).agrees(actual.value)
 
 
 def test_a_signalling_nan_is_a_nan() -> None:

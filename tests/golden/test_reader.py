@@ -129,13 +129,13 @@ def test_a_field_of_a_newer_version_in_the_metadata_is_skipped(golden: Path, tmp
     assert len(read(path, digests=True).tensors) == len(message.payload)
 
 
-@pytest.mark.parametrize("what", ["missing", "folder", "empty", "nul", "text"])
-def test_what_is_no_golden_file_is_refused(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["missing", "folder", "empty", "nul", "text"])
+def test_what_is_no_golden_file_is_refused(kind: str, tmp_path: Path) -> None:
     paths = {"folder": tmp_path, "nul": tmp_path / "a\0b"}
-    path = paths.get(what, tmp_path / what)
-    if what in ("empty", "text"):
-        path.write_text("a golden file\n" if what == "text" else "")
-    rule = "not a golden file" if what in ("empty", "text") else "the file cannot be read"
+    path = paths.get(kind, tmp_path / kind)
+    if kind in ("empty", "text"):
+        path.write_text("a golden file\n" if kind == "text" else "")
+    rule = "not a golden file" if kind in ("empty", "text") else "the file cannot be read"
     with pytest.raises(ParityError, match=rule):
         read(path)
 

@@ -34,7 +34,7 @@ def alternatives(text: str) -> list[str]:
     return text.rstrip("?").split("|")
 
 
-def found(name: str, layers: int = 3) -> Place:
+def place_of(name: str, layers: int = 3) -> Place:
     got = place(name, layers)
     assert got is not None
     return got
@@ -95,35 +95,35 @@ def test_a_name_that_is_not_in_the_table_has_no_place(name: str) -> None:
 
 
 def test_a_place_has_its_layer_filled_in() -> None:
-    got = found("decoder.layers.2.merged_attn.q_rope")
+    got = place_of("decoder.layers.2.merged_attn.q_rope")
     assert (got.layer, got.op, got.axes) == (2, "rope", ("batch", "heads", "query", "head_dim"))
     attention = "decoder.layers.2.merged_attn."
     assert got.inputs == ((attention + "q_norm", attention + "q_proj"), ("decoder.cos",), ("decoder.sin",))
-    assert found(attention + "q_proj").parameters == (attention + "q_proj.weight", attention + "q_proj.bias")
+    assert place_of(attention + "q_proj").parameters == (attention + "q_proj.weight", attention + "q_proj.bias")
 
 
 def test_a_layer_reads_the_one_before_and_the_first_reads_the_embedding() -> None:
-    assert found("encoder.layers.0.input").inputs == (("input.encoder_inputs_embeds", "encoder.embed_tokens"),)
-    assert found("encoder.layers.2.input").inputs == (("encoder.layers.1.output",),)
+    assert place_of("encoder.layers.0.input").inputs == (("input.encoder_inputs_embeds", "encoder.embed_tokens"),)
+    assert place_of("encoder.layers.2.input").inputs == (("encoder.layers.1.output",),)
 
 
 @pytest.mark.parametrize("name", ["input.encoder_inputs_embeds", "encoder.embed_tokens"])
 def test_the_first_layer_reads_what_the_case_is_given(name: str) -> None:
-    first = found("encoder.layers.0.input")
+    first = place_of("encoder.layers.0.input")
     assert first.inputs_in({name, "encoder.embed_tokens"}, pb.ModelConfig(num_hidden_layers=3)) == (name,)
 
 
 def test_the_final_norm_reads_the_last_layer() -> None:
-    assert found("decoder.norm", 12).inputs == (("decoder.layers.11.output",),)
+    assert place_of("decoder.norm", 12).inputs == (("decoder.layers.11.output",),)
 
 
 def test_the_embedding_never_stands_in_for_a_layer_that_was_not_recorded() -> None:
     names = {"encoder.embed_tokens", "encoder.layers.2.input"}
-    assert found("encoder.layers.2.input").inputs_in(names) == ()
+    assert place_of("encoder.layers.2.input").inputs_in(names) == ()
 
 
 def test_optional_inputs_are_named() -> None:
-    got = found("decoder.layers.0.merged_attn.mask")
+    got = place_of("decoder.layers.0.merged_attn.mask")
     assert got.optional == {"input.encoder_attention_mask"}
     assert got.inputs_in({"input.decoder_attention_mask"}) == ("input.decoder_attention_mask",)
 
@@ -132,15 +132,15 @@ def test_the_first_recorded_alternative_is_the_input_of_a_network_that_is_not_kn
     rope, projection = (f"encoder.layers.0.self_attn.{name}" for name in ("q_rope", "q_proj"))
     norm = "encoder.layers.0.self_attn.q_norm"
     tables = ("encoder.cos", "encoder.sin")
-    assert found(rope).inputs_in({norm, projection, *tables}) == (norm, *tables)
-    assert found(rope).inputs_in({projection, *tables}) == (projection, *tables)
+    assert place_of(rope).inputs_in({norm, projection, *tables}) == (norm, *tables)
+    assert place_of(rope).inputs_in({projection, *tables}) == (projection, *tables)
 
 
 def test_no_alternative_stands_in_for_a_tap_that_the_network_has_but_did_not_record() -> None:
     rope, projection = (f"encoder.layers.0.self_attn.{name}" for name in ("q_rope", "q_proj"))
     tables = ("encoder.cos", "encoder.sin")
-    assert found(rope).inputs_in({projection, *tables}, QWEN3) == tables
-    assert found(rope).inputs_in({projection, *tables}, pb.ModelConfig(use_qk_norm=False)) == (projection, *tables)
+    assert place_of(rope).inputs_in({projection, *tables}, QWEN3) == tables
+    assert place_of(rope).inputs_in({projection, *tables}, pb.ModelConfig(use_qk_norm=False)) == (projection, *tables)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +151,7 @@ def test_the_cached_encoder_keys_are_what_the_network_makes_last(rotated: bool, 
     attention = "decoder.layers.1.merged_attn."
     names = {f"{attention}encoder_k_{kind}" for kind in ("proj", "norm", "rope")}
     config = pb.ModelConfig(use_qk_norm=normed, rotate_encoder_keys=rotated)
-    got = found(attention + "cache_encoder_keys").inputs_in(names, config)
+    got = place_of(attention + "cache_encoder_keys").inputs_in(names, config)
     assert got == (f"{attention}encoder_k_{expected}",)
 
 
@@ -170,14 +170,14 @@ def test_without_the_golden_folder_one_error_says_how_to_install(tmp_path, monke
 
 def test_a_case_with_rows_keeps_the_last_queries_and_all_that_attention_needs():
     values = np.arange(12).reshape(1, 4, 3)
-    assert last_rows(values, found("decoder.layers.1.output"), 2).tolist() == values[:, 2:].tolist()
-    assert last_rows(values, found("decoder.layers.1.output"), 0).shape == (1, 4, 3)
+    assert last_rows(values, place_of("decoder.layers.1.output"), 2).tolist() == values[:, 2:].tolist()
+    assert last_rows(values, place_of("decoder.layers.1.output"), 0).shape == (1, 4, 3)
     for whole in ("decoder.layers.1.merged_attn.k_proj", "decoder.cos", "decoder.layers.1.merged_attn.cache_keys"):
-        assert last_rows(values, found(whole), 2).shape == (1, 4, 3)
+        assert last_rows(values, place_of(whole), 2).shape == (1, 4, 3)
 
 
 def test_a_gradient_comes_from_the_layer_behind_and_in_the_last_layer_from_the_final_norm():
-    inner, last = (found(f"gradient.decoder.layers.{layer}.output") for layer in (1, 2))
+    inner, last = (place_of(f"gradient.decoder.layers.{layer}.output") for layer in (1, 2))
     behind = "gradient.decoder.layers.2"
     assert inner.inputs[:2] == ((f"{behind}.attn_residual",), (f"{behind}.input_layernorm",))
     assert last.inputs[:1] == (("gradient.decoder.norm",),)
@@ -186,6 +186,6 @@ def test_a_gradient_comes_from_the_layer_behind_and_in_the_last_layer_from_the_f
 
 
 def test_the_encoders_output_gets_a_gradient_from_every_layer_of_the_decoder():
-    got = found("gradient.encoder.norm")
-    assert [some[0].split(".")[3] for some in got.inputs] == ["0", "1", "2"] * 2
+    got = place_of("gradient.encoder.norm")
+    assert [operand[0].split(".")[3] for operand in got.inputs] == ["0", "1", "2"] * 2
     assert len(got.parameters) == len(got.inputs)

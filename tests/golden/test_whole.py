@@ -40,7 +40,11 @@ def files(root: Path) -> dict[str, bytes]:
 
 
 def before() -> dict[str, bytes]:
-    return {name: one.encode() if isinstance(one, str) else one for name, one in OLD.items() if one is not None}
+    return {
+        name: content.encode() if isinstance(content, str) else content
+        for name, content in OLD.items()
+        if content is not None
+    }
 
 
 def test_a_set_changes_as_one(root: Path) -> None:
@@ -136,7 +140,7 @@ def test_a_pipe_is_written_straight_and_stays_one(tmp_path: Path) -> None:
         assert os.read(reader, 100) == b"verdicts"
     finally:
         os.close(reader)
-    assert pipe.is_fifo() and [one.name for one in tmp_path.iterdir()] == ["pipe"]
+    assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
 
 
 def test_what_is_no_file_is_not_renamed_onto(tmp_path: Path) -> None:

@@ -249,10 +249,10 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("what", WRONG)
-def test_a_tensor_that_is_not_what_it_says_is_refused(what: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mistake", WRONG)
+def test_a_tensor_that_is_not_what_it_says_is_refused(mistake: str, tmp_path: Path) -> None:
     with Writer(tmp_path / "a.pb") as writer, pytest.raises(ParityError, match=r"a \(step 0\)"):
-        writer.add(WRONG[what])
+        writer.add(WRONG[mistake])
 
 
 @pytest.mark.parametrize("field", ["mode", "arithmetic", "backend"])

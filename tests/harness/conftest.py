@@ -42,8 +42,12 @@ def golden() -> Callable[[str], Recording]:
 @pytest.fixture(scope="session")
 def networks() -> dict[str, Recording]:
     """Every committed golden of a whole network, by the name of its case."""
-    found = (read(path) for path in sorted((GOLDEN_ROOT / "cases").rglob("*.pb")))
-    return {one.case.name: one for one in found if one.case.mode in (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER)}
+    recordings = (read(path) for path in sorted((GOLDEN_ROOT / "cases").rglob("*.pb")))
+    return {
+        recording.case.name: recording
+        for recording in recordings
+        if recording.case.mode in (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER)
+    }
 
 
 @pytest.fixture
@@ -51,16 +55,16 @@ def recorded(golden: Callable[[str], Recording], tmp_path: Path) -> Callable[...
     """`recorded(case or golden, seed)`: our recording, after `seed(runner)` was done to the loaded model."""
 
     def run(case: str | Recording, seed: Seed = _nothing, backend: str = "eager") -> Recording:
-        wanted = golden(case) if isinstance(case, str) else case
+        expected = golden(case) if isinstance(case, str) else case
 
         def build(message: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
-            runner = factory(backend, golden_dtype(wanted))(message, checkpoints)
+            runner = factory(backend, golden_dtype(expected))(message, checkpoints)
             assert isinstance(runner, EncoderDecoder)
             seed(runner)
             return runner
 
-        path = tmp_path / f"{wanted.case.name}.pb"
-        record(wanted, path, build, digests=False)
+        path = tmp_path / f"{expected.case.name}.pb"
+        record(expected, path, build, digests=False)
         return read(path)
 
     return run
@@ -71,8 +75,8 @@ def judged(golden: Callable[[str], Recording], recorded: Callable[..., Recording
     """`judged(case or golden, seed)`: the verdicts on `recorded(case or golden, seed)`."""
 
     def run(case: str | Recording, seed: Seed = _nothing, backend: str = "eager") -> Verdicts:
-        wanted = golden(case) if isinstance(case, str) else case
-        return check(wanted, recorded(wanted, seed, backend))
+        expected = golden(case) if isinstance(case, str) else case
+        return check(expected, recorded(expected, seed, backend))
 
     return run
 

@@ -67,13 +67,13 @@ def names_of(path: Path) -> Iterator[str]:
 
 def here() -> dict[str, list[str]]:
     """The tests of this folder by the row that their name carries."""
-    found: dict[str, list[str]] = {}
+    tests: dict[str, list[str]] = {}
     for path in sorted(Path(__file__).parent.glob("test_har_*.py")):
         for name in names_of(path):
             number = re.match(r"test_har_(\d\d)_", name)
             if number:
-                found.setdefault(f"HAR-{number[1]}", []).append(name)
-    return found
+                tests.setdefault(f"HAR-{number[1]}", []).append(name)
+    return tests
 
 
 @pytest.mark.parametrize("row", IDS)

@@ -21,7 +21,9 @@ from qwen3_reference.checkpoints.stored import read_directory
 
 MODELS = sorted({GOLDEN_ROOT / "checkpoints" / case.checkpoint for case in MODEL_CASES})
 """Those of models that their own graph describes."""
-DIRECTORIES = sorted(one for one in {*(GOLDEN_ROOT / "checkpoints").iterdir()} - {*MODELS} if not is_classic(one))
+DIRECTORIES = sorted(
+    directory for directory in {*(GOLDEN_ROOT / "checkpoints").iterdir()} - {*MODELS} if not is_classic(directory)
+)
 """Those of Qwen3, Qwen2 and Llama."""
 QWEN3_0_6B = {
     "hidden_size": 1024,
@@ -47,7 +49,7 @@ TWINS = {model.twin for model in models() if model.twin}
 
 (But for those whose sizes block formats and fused kernels ask for.)
 """
-FREE = {name: one for name, one in CONFIGS.items() if name not in {*TWINS, "multiples-of-256", "head-dim-64"}}
+FREE = {name: config for name, config in CONFIGS.items() if name not in {*TWINS, "multiples-of-256", "head-dim-64"}}
 
 
 def quiet(tensors: dict[str, Array]) -> Iterator[str]:
@@ -64,14 +66,14 @@ def quiet(tensors: dict[str, Array]) -> Iterator[str]:
             yield f"{name} is nearly constant"
         if (same := name.replace("q_norm", "k_norm")) != name and np.ptp(value / tensors[same]) < 0.1:
             yield f"{name} is proportional to {same}"
-    for (one, a), (two, b) in combinations(tensors.items(), 2):
+    for (first, a), (second, b) in combinations(tensors.items(), 2):
         if a.shape == b.shape and np.array_equal(a, b):
-            yield f"{one} equals {two}"
+            yield f"{first} equals {second}"
 
 
 def tensors_of(directory: Path) -> dict[str, Array]:
     """The stored tensors by name, without a head that is tied and stored all the same."""
-    stored = {name: one.float32() for name, one in read_directory(directory).items()}
+    stored = {name: tensor.float32() for name, tensor in read_directory(directory).items()}
     if config_of(directory)["tie_word_embeddings"]:
         stored.pop("lm_head.weight", None)
     return stored
@@ -91,21 +93,21 @@ def test_har_05_a_committed_checkpoint_is_loud(directory: Path) -> None:
 
 
 def test_har_05_a_freshly_initialised_checkpoint_would_be_noticed(tmp_path: Path) -> None:
-    found = "\n".join(quiet(drawn_by_default(tmp_path)))
+    reasons = "\n".join(quiet(drawn_by_default(tmp_path)))
     for words in ("norm.weight is 1", "is proportional to", "bias is 0", "is the same in both halves", " equals "):
-        assert words in found
+        assert words in reasons
 
 
 def test_har_05_two_stacks_of_one_checkpoint_would_be_noticed() -> None:
-    one = tensors_of(GOLDEN_ROOT / "checkpoints" / "tied-decoder")
-    both = {f"{stack}.{name}": value for stack in ("encoder", "decoder") for name, value in one.items()}
-    assert len([text for text in quiet(both) if " equals " in text]) == len(one)
+    tensors = tensors_of(GOLDEN_ROOT / "checkpoints" / "tied-decoder")
+    both = {f"{stack}.{name}": value for stack in ("encoder", "decoder") for name, value in tensors.items()}
+    assert len([text for text in quiet(both) if " equals " in text]) == len(tensors)
 
 
 def test_har_05_the_stacks_of_a_pair_share_their_embedding_alone() -> None:
     for pair in ("tied", "window", "qwen2"):
         stacks = (tensors_of(GOLDEN_ROOT / "checkpoints" / f"{pair}-{stack}") for stack in ("encoder", "decoder"))
-        both = {f"{i}.{name}": value for i, one in enumerate(stacks) for name, value in one.items()}
+        both = {f"{i}.{name}": value for i, tensors in enumerate(stacks) for name, value in tensors.items()}
         equal = [text for text in quiet(both) if " equals " in text]
         assert equal == ["0.model.embed_tokens.weight equals 1.model.embed_tokens.weight"]
 
@@ -143,8 +145,8 @@ COINCIDENCES = {
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_har_11_every_qwen3_checkpoint_has_a_shape_that_hides_nothing(shape: str) -> None:
-    found = {n for n, c in FREE.items() if c["model_type"] == "qwen3" and not SHAPES[shape](c)}
-    assert found == ({"training-untied"} if shape == ONE_KV_HEAD else set())
+    names = {n for n, c in FREE.items() if c["model_type"] == "qwen3" and not SHAPES[shape](c)}
+    assert names == ({"training-untied"} if shape == ONE_KV_HEAD else set())
 
 
 @pytest.mark.parametrize("coincidence", COINCIDENCES)
@@ -190,14 +192,14 @@ def test_har_18_tiny_qwen3_checkpoints_have_the_proportions_of_the_real_one() ->
     for name, config in FREE.items():
         if config["model_type"] == "qwen3":
             real = relations(QWEN3_0_6B)
-            others = {what for what, holds in relations(config).items() if holds != real[what]}
+            others = {relation for relation, holds in relations(config).items() if holds != real[relation]}
             assert others == OTHER_PROPORTIONS.get(name, set()), name
 
 
 def test_har_18_no_tiny_checkpoint_keeps_a_size_of_the_real_one() -> None:
     for name, config in FREE.items():
-        kept = {field for field, size in QWEN3_0_6B.items() if config[field] == size}
-        assert not kept, name
+        fields = {field for field, size in QWEN3_0_6B.items() if config[field] == size}
+        assert not fields, name
 
 
 def test_har_18_theta_and_epsilon_of_other_models_are_no_default_either() -> None:

@@ -27,24 +27,24 @@ def inputs(recording: Recording, stack: str) -> tuple[Array, Array] | None:
 
 
 def all_inputs(networks: Networks) -> list[tuple[str, str, Array, Array]]:
-    found = [(name, stack, inputs(one, stack)) for name, one in networks.items() for stack in STACKS]
-    return [(name, stack, *given) for name, stack, given in found if given is not None]
+    sides = [(name, stack, inputs(recording, stack)) for name, recording in networks.items() for stack in STACKS]
+    return [(name, stack, *pair) for name, stack, pair in sides if pair is not None]
 
 
 def equal_rows(recording: Recording) -> list[tuple[str, int, int]]:
     """Pairs of batch rows of a stack with the same ids among their real tokens, rows of padding alone left out."""
-    found = []
+    pairs = []
     for stack in STACKS:
-        given = inputs(recording, stack)
-        if given is None:
+        arrays = inputs(recording, stack)
+        if arrays is None:
             continue
-        rows = [ids[mask].tolist() for ids, mask in zip(*given, strict=True)]
-        found += [(stack, i, j) for i, j in combinations(range(len(rows)), 2) if rows[i] == rows[j] and rows[i]]
-    return found
+        rows = [ids[mask].tolist() for ids, mask in zip(*arrays, strict=True)]
+        pairs += [(stack, i, j) for i, j in combinations(range(len(rows)), 2) if rows[i] == rows[j] and rows[i]]
+    return pairs
 
 
 def test_har_09_no_two_rows_of_a_case_are_equal(networks: Networks) -> None:
-    assert {name: equal_rows(one) for name, one in networks.items() if equal_rows(one)} == {}
+    assert {name: equal_rows(recording) for name, recording in networks.items() if equal_rows(recording)} == {}
 
 
 def test_har_09_a_batch_expanded_from_one_row_would_be_noticed(networks: Networks) -> None:
@@ -59,9 +59,9 @@ def test_har_09_a_batch_expanded_from_one_row_would_be_noticed(networks: Network
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_har_09_rows_of_different_lengths_and_paddings_stand_in_one_batch(networks: Networks, stack: str) -> None:
-    found = [mask for _, which, _, mask in all_inputs(networks) if which == stack and len(mask) >= 3]
-    assert any(len({tuple(row) for row in mask.tolist()}) >= 3 for mask in found)
-    assert any(len(set(mask.sum(axis=1).tolist())) >= 3 for mask in found)
+    masks = [mask for _, which, _, mask in all_inputs(networks) if which == stack and len(mask) >= 3]
+    assert any(len({tuple(row) for row in mask.tolist()}) >= 3 for mask in masks)
+    assert any(len(set(mask.sum(axis=1).tolist())) >= 3 for mask in masks)
 
 
 def has_gap(row: Array) -> bool:
@@ -137,8 +137,8 @@ def test_har_21_padding_of_other_models_is_large_too() -> None:
 
 
 def test_har_21_a_padded_slot_holds_the_pad_id_whose_embedding_is_large(networks: Networks) -> None:
-    given = [(ids, mask) for name, _, ids, mask in all_inputs(networks) if not made_of_labels(networks[name])]
-    assert all((ids[~mask] == PAD_ID).all() for ids, mask in given)
+    pairs = [(ids, mask) for name, _, ids, mask in all_inputs(networks) if not made_of_labels(networks[name])]
+    assert all((ids[~mask] == PAD_ID).all() for ids, mask in pairs)
     for directory in sorted((GOLDEN_ROOT / "checkpoints").iterdir()):
         if is_classic(directory) or directory.name in MODELS:
             continue
@@ -150,13 +150,14 @@ def test_har_21_a_padded_slot_holds_the_pad_id_whose_embedding_is_large(networks
 def test_har_21_lengths_are_1_odd_primes_window_edges_and_tile_edges(networks: Networks) -> None:
     lengths = {mask.shape[1] for *_, mask in all_inputs(networks)}
     assert {1, 7, 13, 17, 129} <= lengths
-    ends = {int(end) for one in networks.values() for end in np.cumsum(one.case.steps)}
+    ends = {int(end) for recording in networks.values() for end in np.cumsum(recording.case.steps)}
     assert {5, 6, 7, 65, 128, 129} <= ends  # W - 1, W, W + 1 for W = 6; around 64 and 128
 
 
 def test_har_10_decoding_goes_on_for_three_steps_and_more_in_each_kind_of_decoder(networks: Networks) -> None:
     by_mode = {
-        mode: [len(one.case.steps) for one in networks.values() if one.case.mode == mode] for mode in pb.Mode.values()
+        mode: [len(recording.case.steps) for recording in networks.values() if recording.case.mode == mode]
+        for mode in pb.Mode.values()
     }
     assert sorted(by_mode[pb.CAUSAL])[-2] >= 5
     assert sorted(by_mode[pb.ENCODER_DECODER])[-2] >= 5

@@ -77,26 +77,26 @@ def window_of(recording: Recording, layer: int) -> int | None:
 def bidirectional(recording: Recording, layer: int, _step: int, _top_left: bool) -> Array:
     real, window = recording["input.encoder_attention_mask", 0].array, window_of(recording, layer)
     batch, length = real.shape
-    seen = np.zeros((batch, length, length), bool)
-    for b, i, j in np.ndindex(seen.shape):
-        seen[b, i, j] = real[b, j] and (window is None or abs(i - j) <= window)
-    return seen
+    mask = np.zeros((batch, length, length), bool)
+    for b, i, j in np.ndindex(mask.shape):
+        mask[b, i, j] = real[b, j] and (window is None or abs(i - j) <= window)
+    return mask
 
 
 def causal(recording: Recording, layer: int, step: int, top_left: bool) -> Array:
     """Who sees whom in a step: own keys at and before the query's place among all, within the window; all of memory."""
-    own, window = recording["input.decoder_attention_mask", 0].array, window_of(recording, layer)
+    real, window = recording["input.decoder_attention_mask", 0].array, window_of(recording, layer)
     memory = recording.get("input.encoder_attention_mask")
     past, length = sum(recording.case.steps[:step]), recording.case.steps[step]
-    extra = memory.array if memory is not None else np.zeros((len(own), 0), bool)
-    seen = np.zeros((len(own), length, past + length + extra.shape[1]), bool)
-    for b, i, j in np.ndindex(seen.shape):
+    extra = memory.array if memory is not None else np.zeros((len(real), 0), bool)
+    mask = np.zeros((len(real), length, past + length + extra.shape[1]), bool)
+    for b, i, j in np.ndindex(mask.shape):
         if j >= past + length:
-            seen[b, i, j] = extra[b, j - past - length]
+            mask[b, i, j] = extra[b, j - past - length]
         else:
             distance = (i if top_left else past + i) - j
-            seen[b, i, j] = own[b, j] and distance >= 0 and (window is None or distance < window)
-    return seen
+            mask[b, i, j] = real[b, j] and distance >= 0 and (window is None or distance < window)
+    return mask
 
 
 def wrong_masks(recording: Recording, top_left: bool = False) -> set[int]:
@@ -107,33 +107,33 @@ def wrong_masks(recording: Recording, top_left: bool = False) -> set[int]:
             continue
         stack, _, rest = item.info.name.partition(".layers.")
         formula = bidirectional if stack == "encoder" else causal
-        seen = formula(recording, int(rest.partition(".")[0]), item.info.step, top_left)
-        real, stop = recording[f"input.{stack}_attention_mask", 0].array, seen.shape[1]
+        mask = formula(recording, int(rest.partition(".")[0]), item.info.step, top_left)
+        real, stop = recording[f"input.{stack}_attention_mask", 0].array, mask.shape[1]
         if stack == "decoder":
             stop = sum(recording.case.steps[: item.info.step + 1])
-        rows = real[:, stop - seen.shape[1] : stop]
+        rows = real[:, stop - mask.shape[1] : stop]
         if recording.case.rows:
-            rows, seen = rows[:, -recording.case.rows :], seen[:, -recording.case.rows :]
-        if not np.array_equal(item.array[rows], seen[rows]):
+            rows, mask = rows[:, -recording.case.rows :], mask[:, -recording.case.rows :]
+        if not np.array_equal(item.array[rows], mask[rows]):
             wrong.add(item.info.step)
     return wrong
 
 
 def test_har_16_every_recorded_mask_is_that_of_the_formula(networks: dict[str, Recording]) -> None:
-    masked = [one for one in networks.values() if any(item.info.op == "mask" for item in one)]
+    masked = [recording for recording in networks.values() if any(item.info.op == "mask" for item in recording)]
     assert len(masked) >= 13
-    by_formula = [one for one in masked if one.get("input.decoder_mask") is None]
-    assert {one.case.name: wrong_masks(one) for one in by_formula if wrong_masks(one)} == {}
+    by_formula = [recording for recording in masked if recording.get("input.decoder_mask") is None]
+    assert {recording.case.name: wrong_masks(recording) for recording in by_formula if wrong_masks(recording)} == {}
 
 
 def test_har_16_a_mask_that_is_given_whole_is_recorded_as_it_is(golden: Golden) -> None:
     recording = golden("decoder/mask_4d")
-    given, stop = recording["input.decoder_mask", 0].array, 0
+    mask, stop = recording["input.decoder_mask", 0].array, 0
     for step, length in enumerate(recording.case.steps):
         start, stop = stop, stop + length
         for layer in range(recording.case.config.num_hidden_layers):
             recorded = recording[f"decoder.layers.{layer}.merged_attn.mask", step].array
-            np.testing.assert_array_equal(recorded, given[:, start:stop, :stop])
+            np.testing.assert_array_equal(recorded, mask[:, start:stop, :stop])
 
 
 def test_har_16_a_causal_mask_aligned_at_the_top_left_would_be_noticed(golden: Golden) -> None:
@@ -161,12 +161,12 @@ def test_har_16_frequencies_are_powers_of_the_files_theta(name: str, golden: Gol
     recording = golden(name)
     config = config_of(recording)
     theta = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
-    found = recording[f"{name.partition('/')[0]}.inv_freq", 0].array
-    assert error(found, np.array([theta ** (-2 * i / config["head_dim"]) for i in range(len(found))])) < 16
+    frequencies = recording[f"{name.partition('/')[0]}.inv_freq", 0].array
+    assert error(frequencies, np.array([theta ** (-2 * i / config["head_dim"]) for i in range(len(frequencies))])) < 16
 
 
 def test_har_17_every_golden_names_its_backend_and_it_is_eager(networks: dict[str, Recording]) -> None:
-    assert {one.run.backend for one in networks.values()} == {pb.EAGER}
+    assert {recording.run.backend for recording in networks.values()} == {pb.EAGER}
 
 
 def by_backend(recording: Recording, backend: str) -> Recording:
@@ -177,17 +177,17 @@ def by_backend(recording: Recording, backend: str) -> Recording:
     if recording.case.mode == pb.ENCODER_DECODER:
         recording_attention(f"har_{backend}", ALL_ATTENTION_FUNCTIONS[backend], materialise=False)
         backend = f"har_{backend}"
-    roles = {one.role: CHECKPOINTS / one.name for one in recording.case.checkpoint}
+    roles = {checkpoint.role: CHECKPOINTS / checkpoint.name for checkpoint in recording.case.checkpoint}
     reference = load_reference(roles.get("encoder"), roles.get("decoder"), attention=backend)
-    given = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
-    taps: list[Tensor] = [t for t in recording if t.info.name in given]
+    inputs = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
+    taps: list[Tensor] = [t for t in recording if t.info.name in inputs]
 
     def keep(step: int, tap: str, value: torch.Tensor) -> None:
         info = recording[tap, step].info
         taps.append(tensor(tap, value.numpy().copy(), step=step, axes=info.axes, op=info.op))
 
-    run_reference(reference, given, recording.case.steps, keep)
-    shown = sorted({pattern_of(item.info.name) for item in taps} - set(given))
+    run_reference(reference, inputs, recording.case.steps, keep)
+    shown = sorted({pattern_of(item.info.name) for item in taps} - set(inputs))
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=shown)
     return replace(recording, run=run, tensors=taps, parameters=[])
 
@@ -203,7 +203,7 @@ def test_har_17_the_references_backends_differ_where_no_key_is_visible_and_nobod
     recording = golden("encoder/ragged")
     name = "encoder.layers.0.self_attn.o_proj"
     fused = by_backend(recording, "sdpa")
-    apart = np.abs(recording[name, 0].array - fused[name, 0].array)
+    distance = np.abs(recording[name, 0].array - fused[name, 0].array)
     hidden = ~recording["encoder.layers.0.self_attn.mask", 0].array.any(axis=-1)
-    assert apart[~hidden].max() < 1e-6 < 1 < apart[hidden].max()
+    assert distance[~hidden].max() < 1e-6 < 1 < distance[hidden].max()
     assert name in {tap.name for tap in check(recording, fused).taps if tap.passed}

@@ -51,8 +51,8 @@ def prefill(recording: Recording) -> Recording:
 
 def loaded_with(problems: list[object]) -> list[str]:
     """The parameters that the judge says were loaded with other bytes."""
-    found = [re.fullmatch("checkpoint as loaded differs: (.*)", getattr(p, "rule", "")) for p in problems]
-    return [name for one in found if one for name in one[1].split(", ")]
+    matches = [re.fullmatch("checkpoint as loaded differs: (.*)", getattr(p, "rule", "")) for p in problems]
+    return [name for matched in matches if matched for name in matched[1].split(", ")]
 
 
 def detach(runner: EncoderDecoder, name: str) -> torch.nn.Parameter:
@@ -89,8 +89,8 @@ def test_har_03_one_changed_element_of_any_parameter_is_found(
     assert loaded_with(check(whole, candidate).problems) == [name]
     by_numbers = check(whole, replace(candidate, parameters=[]))
     assert by_numbers.exit_code == 1
-    own = f"{name.removesuffix('.weight')}".replace("lm_head", "logits")
-    assert own in {tap.name for tap in by_numbers.taps if not tap.passed}
+    tap_name = f"{name.removesuffix('.weight')}".replace("lm_head", "logits")
+    assert tap_name in {tap.name for tap in by_numbers.taps if not tap.passed}
 
 
 @pytest.mark.parametrize("name", ["decoder.layers.1.merged_attn.k_norm.weight", "encoder.norm.weight"])
@@ -104,7 +104,7 @@ def test_har_03_the_op_of_a_changed_parameter_is_the_one_that_is_blamed(
             detach(runner, name)[0] *= 1.01
 
     candidate = recorded(whole, seed)
-    blamed = {one.name for one in replay(candidate, weights_of(candidate, CHECKPOINTS)) if not one.passed}
+    blamed = {verdict.name for verdict in replay(candidate, weights_of(candidate, CHECKPOINTS)) if not verdict.passed}
     tap = name.removesuffix(".weight")
     assert blamed == {tap} | ({tap.replace("k_norm", "encoder_k_norm")} if "merged" in tap else set())
 
@@ -157,8 +157,8 @@ def test_har_02_parameters_without_storage_are_no_equal_parameters(golden: Golde
 
 def test_har_02_empty_parameters_of_other_dtypes_are_no_equal_parameters() -> None:
     empty = {"a": torch.zeros(0), "b": torch.zeros(0, dtype=torch.bfloat16)}
-    one, two = parameter_messages(empty)
-    assert (one.dtype, two.dtype) == (pb.F32, pb.BF16)
+    first, second = parameter_messages(empty)
+    assert (first.dtype, second.dtype) == (pb.F32, pb.BF16)
 
 
 def test_har_20_recorded_parameters_are_the_stored_names_each_once(networks: dict[str, Recording]) -> None:
@@ -169,7 +169,7 @@ def test_har_20_recorded_parameters_are_the_stored_names_each_once(networks: dic
 
 
 def test_har_20_our_parameters_are_the_stored_names_whatever_is_tied(networks: dict[str, Recording]) -> None:
-    for recording in (one for one in networks.values() if one.case.config.model_type in OURS):
+    for recording in (network for network in networks.values() if network.case.config.model_type in OURS):
         runner = factory()(recording.case, checkpoint_directories(recording.case, CHECKPOINTS))
         assert isinstance(runner, EncoderDecoder)
         assert set(runner.parameters) == stored_names(recording.case), recording.case.name
@@ -177,7 +177,7 @@ def test_har_20_our_parameters_are_the_stored_names_whatever_is_tied(networks: d
 
 def test_har_20_a_renamed_parameter_is_two_differences_though_the_count_is_right(golden: Golden) -> None:
     recording = golden("encoder/one_token")
-    parameters = [pb.Parameter.FromString(one.SerializeToString()) for one in recording.parameters]
+    parameters = [pb.Parameter.FromString(parameter.SerializeToString()) for parameter in recording.parameters]
     parameters[3].name += "s"
     problems = check(recording, replace(recording, parameters=parameters)).problems
     assert [p.got for p in problems] == ["1 × never loaded", "1 × not in the checkpoint"]
@@ -185,7 +185,7 @@ def test_har_20_a_renamed_parameter_is_two_differences_though_the_count_is_right
 
 def test_har_20_a_stored_value_in_another_dtype_is_a_difference(golden: Golden) -> None:
     recording = golden("encoder/one_token")
-    parameters = [pb.Parameter.FromString(one.SerializeToString()) for one in recording.parameters]
+    parameters = [pb.Parameter.FromString(parameter.SerializeToString()) for parameter in recording.parameters]
     parameters[0].dtype = pb.BF16
     assert check(recording, replace(recording, parameters=parameters)).exit_code == 1
-    assert np.unique([one.dtype for one in recording.parameters]).tolist() == [pb.F32]
+    assert np.unique([parameter.dtype for parameter in recording.parameters]).tolist() == [pb.F32]

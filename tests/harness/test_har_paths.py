@@ -34,7 +34,9 @@ def chunked(recording: Recording) -> bool:
 
 
 def shards(recording: Recording) -> int:
-    return max(len(list((CHECKPOINTS / one.name).glob("*.safetensors"))) for one in recording.case.checkpoint)
+    return max(
+        len(list((CHECKPOINTS / checkpoint.name).glob("*.safetensors"))) for checkpoint in recording.case.checkpoint
+    )
 
 
 def unpadded_rows(recording: Recording, stack: str) -> int:
@@ -69,7 +71,7 @@ PATHS: dict[str, Has] = {
     "a batch that needs no decoder mask": lambda r: unpadded_rows(r, "decoder") > 1,
     "a head of its own": lambda r: not r.case.config.tie_word_embeddings,
     "a tied head": lambda r: r.case.config.tie_word_embeddings,
-    "two directories": lambda r: len({one.name for one in r.case.checkpoint}) == 2,
+    "two directories": lambda r: len({checkpoint.name for checkpoint in r.case.checkpoint}) == 2,
     "one directory in both roles": lambda r: (
         len(r.case.checkpoint) == 2 and r.case.checkpoint[0].name == r.case.checkpoint[1].name
     ),
@@ -117,8 +119,8 @@ def only_step_0(recording: Recording) -> Recording:
 
 
 def only_later_steps(recording: Recording) -> Recording:
-    kept = [item for item in recording if item.info.step or item.info.name.startswith("input.")]
-    return replace(recording, tensors=kept)
+    tensors = [item for item in recording if item.info.step or item.info.name.startswith("input.")]
+    return replace(recording, tensors=tensors)
 
 
 @pytest.mark.parametrize(("part", "steps"), [(only_step_0, {1, 2, 3, 4}), (only_later_steps, {0})])
@@ -148,13 +150,13 @@ def test_har_23_a_run_that_delivers_nothing_is_zero_comparisons(name: str, golde
 
 
 def test_har_23_a_second_request_needs_its_first(golden: Golden, tmp_path: Path) -> None:
-    seen: list[str] = []
+    names: list[str] = []
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
-        return lambda case, *_: seen.append(case.name)
+        return lambda case, *_: names.append(case.name)
 
     record(golden("encdec/second_request"), tmp_path / "seen.pb", build, digests=False)
-    assert seen == ["encdec/window", "encdec/second_request"]
+    assert names == ["encdec/window", "encdec/second_request"]
 
 
 Loader = Callable[[Path, Mapping[str, Path]], Qwen3ForSeq2SeqLM]

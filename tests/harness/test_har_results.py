@@ -91,17 +91,17 @@ def test_har_15_a_model_that_says_the_same_text_with_other_logits_fails(
     def scale(runner: EncoderDecoder) -> None:
         runner.model.lm_head.register_forward_hook(lambda _module, _args, logits: logits * 1.001)
 
-    wanted = golden("decoder/generation")
-    assert np.array_equal(recorded(wanted, scale)["generated_ids", 0].array, wanted["generated_ids", 0].array)
-    verdicts = judged(wanted, scale)
+    expected = golden("decoder/generation")
+    assert np.array_equal(recorded(expected, scale)["generated_ids", 0].array, expected["generated_ids", 0].array)
+    verdicts = judged(expected, scale)
     assert verdicts.exit_code == 1
     assert {tap.name for tap in verdicts.taps if not tap.passed} == {"logits"}
 
 
 def test_har_15_every_case_with_a_text_also_compares_its_logits(networks: dict[str, Recording]) -> None:
-    texts = [one for one in networks.values() if one.get("generated_ids")]
+    texts = [recording for recording in networks.values() if recording.get("generated_ids")]
     assert len(texts) >= 2
-    assert all(one.get("logits") for one in texts)
+    assert all(recording.get("logits") for recording in texts)
 
 
 def last_element(bad: float) -> Callable[[Array], Array]:

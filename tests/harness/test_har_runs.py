@@ -24,7 +24,7 @@ ENDS_ALONE = "generation/"
 
 
 @pytest.mark.parametrize(
-    ("name", "other"),
+    ("name", "checkpoint"),
     [
         ("encoder/ragged", "qwen2-encoder"),
         ("encdec/qwen2", "tied-decoder"),
@@ -33,9 +33,9 @@ ENDS_ALONE = "generation/"
     ],
 )
 def test_har_14_a_run_on_another_family_or_checkpoint_diverges_and_names_what_was_loaded(
-    name: str, other: str, golden: Golden, tmp_path: Path
+    name: str, checkpoint: str, golden: Golden, tmp_path: Path
 ) -> None:
-    record(golden(name), tmp_path / "other.pb", factory(), model=CHECKPOINTS / other, digests=False)
+    record(golden(name), tmp_path / "other.pb", factory(), model=CHECKPOINTS / checkpoint, digests=False)
     candidate = read(tmp_path / "other.pb")
     verdicts = check(golden(name), candidate)
     assert verdicts.exit_code == 1
@@ -59,8 +59,8 @@ def test_har_14_the_goldens_of_each_family_come_from_its_own_reference(networks:
         normed = any(name.endswith(".q_norm") for name in names)
         inside = any(name.endswith(".q_proj") for name in names)
         family = recording.case.config.model_type
-        of = f"{recording.case.name} {' '.join(one.name for one in recording.case.checkpoint)}"
-        assert family == next((one for one in ("qwen2", "llama") if one in of), "qwen3")
+        of = f"{recording.case.name} {' '.join(checkpoint.name for checkpoint in recording.case.checkpoint)}"
+        assert family == next((known for known in ("qwen2", "llama") if known in of), "qwen3")
         if recording.case.tier == pb.TIER_MODEL:
             assert inside or recording.case.name.startswith(ENDS_ALONE)
             assert not inside or normed == (family == "qwen3")

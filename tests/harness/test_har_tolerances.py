@@ -29,8 +29,8 @@ def scale(recording: Recording, item: Tensor, scope: Scope) -> float:
     """The RMS of what is judged of a tap, 0 for nothing."""
     judged = scope.judged(item, place(item.info.name, recording.case.config.num_hidden_layers))
     values = item.values().astype(np.float64)
-    kept = values if judged is None else values[np.broadcast_to(judged, values.shape)]
-    return float(np.sqrt(np.mean(kept * kept))) if kept.size else 0.0
+    counted = values if judged is None else values[np.broadcast_to(judged, values.shape)]
+    return float(np.sqrt(np.mean(counted * counted))) if counted.size else 0.0
 
 
 def budgets(arithmetic: int) -> Iterator[tuple[str, float, float]]:
@@ -51,28 +51,28 @@ def test_har_13_a_check_takes_no_tolerance() -> None:
 
 def test_har_13_a_candidate_cannot_bring_its_own_floors(judged: Judged, recorded: Callable[..., Recording]) -> None:
     golden = read(GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb")
-    own = recorded(golden)
-    for item in own:
+    candidate = recorded(golden)
+    for item in candidate:
         item.info.floor.CopyFrom(pb.Floor(rms=9, max=9, row=9, head=9))
-    moved = [Tensor(t.info, t.array + np.float32(0.01)) if t.info.name == "encoder.norm" else t for t in own]
-    assert check(golden, replace(own, tensors=moved)).exit_code == 1
+    moved = [Tensor(t.info, t.array + np.float32(0.01)) if t.info.name == "encoder.norm" else t for t in candidate]
+    assert check(golden, replace(candidate, tensors=moved)).exit_code == 1
 
 
 def test_har_13_no_float32_tap_may_be_off_by_a_tenth() -> None:
-    found = list(budgets(pb.ARITHMETIC_F32))
-    assert len(found) > 3000
-    assert [where for where, _, largest in found if largest >= 0.1] == []
+    rows = list(budgets(pb.ARITHMETIC_F32))
+    assert len(rows) > 3000
+    assert [where for where, _, largest in rows if largest >= 0.1] == []
 
 
 def test_har_13_no_float32_budget_but_that_of_cos_and_sin_is_above_twenty_millionths() -> None:
-    found = [one for one in budgets(pb.ARITHMETIC_F32) if not one[0].split(" (")[0].endswith(TABLES)]
-    assert [where for where, share, _ in found if share > 2e-5] == []
+    rows = [row for row in budgets(pb.ARITHMETIC_F32) if not row[0].split(" (")[0].endswith(TABLES)]
+    assert [where for where, share, _ in rows if share > 2e-5] == []
 
 
 def test_har_13_the_budget_of_cos_and_sin_is_the_rounding_of_their_angle() -> None:
     for recording in COMPARED:
-        given = [t.array.max() for t in recording if t.info.name.endswith("_position_ids")]
-        positions = [t.array.max() for t in recording if t.info.op == "position_ids"] or given
+        input_positions = [t.array.max() for t in recording if t.info.name.endswith("_position_ids")]
+        positions = [t.array.max() for t in recording if t.info.op == "position_ids"] or input_positions
         factor = recording.case.config.rope_scaling.attention_factor or 1
         for item in recording:
             if item.info.name.endswith(TABLES) and recording.run.arithmetic == pb.ARITHMETIC_F32:

@@ -30,9 +30,9 @@ def causal_encoder(patch: Patch) -> None:
     plain = modeling_qwen3_encoder.encoder_mask
 
     def causal(mask: object, batch: int, length: int, *rest: object) -> torch.Tensor:
-        found = plain(mask, batch, length, *rest)  # type: ignore[arg-type]
+        additive = plain(mask, batch, length, *rest)  # type: ignore[arg-type]
         ahead = torch.ones(length, length, dtype=torch.bool).triu(1)
-        return found.masked_fill(ahead, torch.finfo(found.dtype).min)
+        return additive.masked_fill(ahead, torch.finfo(additive.dtype).min)
 
     patch.setattr(modeling_qwen3_encoder, "encoder_mask", causal)
 
@@ -82,9 +82,9 @@ def doubled_memory(patch: Patch) -> None:
         keys, values = plain(self, states, tables, cache)
         return (torch.cat((keys, keys), 2), torch.cat((values, values), 2)) if again else (keys, values)
 
-    def mask(given: torch.Tensor, batch: int, query: int, *rest: object) -> torch.Tensor:
-        found = plain_mask(given, batch, query, *rest)  # type: ignore[arg-type]
-        return torch.cat((found, found), -1) if query == 1 else found
+    def mask(padding: torch.Tensor, batch: int, query: int, *rest: object) -> torch.Tensor:
+        additive = plain_mask(padding, batch, query, *rest)  # type: ignore[arg-type]
+        return torch.cat((additive, additive), -1) if query == 1 else additive
 
     patch.setattr(Qwen3MergedAttention, "_memory", memory)
     patch.setattr(masks, "memory_mask", mask)

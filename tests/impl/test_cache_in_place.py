@@ -26,10 +26,10 @@ class Written(TorchDispatchMode):
         self.elements = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        found = func(*args, **(kwargs or {}))
-        if isinstance(found, torch.Tensor) and not func.is_view and "attention" not in str(func):
-            self.elements += found.numel()
-        return found
+        result = func(*args, **(kwargs or {}))
+        if isinstance(result, torch.Tensor) and not func.is_view and "attention" not in str(func):
+            self.elements += result.numel()
+        return result
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +75,9 @@ def test_a_step_that_copies_the_encoders_keys_is_found(model: Any, monkeypatch: 
         monkeypatch.setattr(
             merged_attention,
             "memory_first",
-            lambda cache, layer_idx, own, memory: [torch.cat((m, o), 2) for m, o in zip(memory, own, strict=True)],
+            lambda cache, layer_idx, decoder, memory: [
+                torch.cat((m, o), 2) for m, o in zip(memory, decoder, strict=True)
+            ],
         )
     else:
         monkeypatch.setattr(merged_cache.Room, "takes", lambda self, tokens, dtype: False)
@@ -101,9 +103,9 @@ def test_encoder_keys_are_projected_once(model: Any, monkeypatch: Any) -> None:
 def _lengths(model: Any, mask: bool) -> dict[str, torch.Tensor]:
     if not mask:
         return {}
-    found = torch.ones(2, 7, dtype=torch.long)
-    found[0, 5:] = 0
-    return {"attention_mask": found}
+    attention_mask = torch.ones(2, 7, dtype=torch.long)
+    attention_mask[0, 5:] = 0
+    return {"attention_mask": attention_mask}
 
 
 @pytest.mark.sample(every=5)
@@ -127,18 +129,18 @@ def test_steps_in_place_give_the_uncached_logits(
 @pytest.mark.parametrize("padded", [0, 2])
 def test_steps_with_a_padded_prefix_give_the_uncached_logits(model: Any, ids: Any, padded: int) -> None:
     memory, target = _memory(2, 5), ids(2, 9, seed=4)
-    seen = torch.ones(2, 9, dtype=torch.long)
-    seen[0, :padded] = 0
-    expected = _decode(model, target, memory, None, decoder_attention_mask=seen)
+    mask = torch.ones(2, 9, dtype=torch.long)
+    mask[0, :padded] = 0
+    expected = _decode(model, target, memory, None, decoder_attention_mask=mask)
     cache = new_cache()
     logits = torch.cat(
         [
-            _decode(model, target[:, at : at + 1], memory, cache, decoder_attention_mask=seen[:, : at + 1])
+            _decode(model, target[:, at : at + 1], memory, cache, decoder_attention_mask=mask[:, : at + 1])
             for at in range(9)
         ],
         dim=1,
     )
-    torch.testing.assert_close(logits[seen.bool()], expected[seen.bool()], **CLOSE)
+    torch.testing.assert_close(logits[mask.bool()], expected[mask.bool()], **CLOSE)
 
 
 def test_a_row_mask_in_the_masks_own_order_is_found(model: Any, ids: Any, monkeypatch: Any) -> None:
@@ -205,8 +207,8 @@ def test_what_somebody_holds_is_never_written_over(model: Any, ids: Any) -> None
     shallow.self_attention_cache.layers = [copy.copy(layer) for layer in cache.self_attention_cache.layers]
     cache.crop(-3)
     runs = [
-        torch.cat([_decode(model, target[:, at : at + 1], memory, one) for at in range(first, 14)], dim=1)[:, -6:]
-        for one, first in ((cache, 5), (twin, 8), (shallow, 8))
+        torch.cat([_decode(model, target[:, at : at + 1], memory, copied) for at in range(first, 14)], dim=1)[:, -6:]
+        for copied, first in ((cache, 5), (twin, 8), (shallow, 8))
     ]
     torch.testing.assert_close(held, before, rtol=0, atol=0)
     torch.testing.assert_close(runs[0], runs[1], **CLOSE)

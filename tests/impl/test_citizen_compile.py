@@ -99,14 +99,14 @@ def test_a_windowed_static_cache_is_compiled_and_runs_past_its_window(
 @pytest.mark.slow
 @torch.no_grad()
 def test_a_compiled_step_counts_positions_from_a_mask_as_the_plain_one_does(model: Any, source: Any, ids: Any) -> None:
-    target, seen = ids(2, 4, seed=4), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
+    target, mask = ids(2, 4, seed=4), torch.tensor([[1, 1, 1, 1], [0, 0, 1, 1]])
     memory = model.encoder(*source).last_hidden_state
-    expected = model(None, source[1], target, seen, encoder_outputs=(memory,)).logits
+    expected = model(None, source[1], target, mask, encoder_outputs=(memory,)).logits
     compiled, cache = torch.compile(model, fullgraph=True, backend="eager"), _static_cache(model)
     same = {"encoder_outputs": (memory,), "past_key_values": cache}
-    logits = [compiled(None, source[1], target[:, :3], seen[:, :3], **same).logits]
-    logits.append(compiled(None, source[1], target[:, 3:], seen, **same).logits)
-    torch.testing.assert_close(torch.cat(logits, dim=1)[seen.bool()], expected[seen.bool()], **CLOSE)
+    logits = [compiled(None, source[1], target[:, :3], mask[:, :3], **same).logits]
+    logits.append(compiled(None, source[1], target[:, 3:], mask, **same).logits)
+    torch.testing.assert_close(torch.cat(logits, dim=1)[mask.bool()], expected[mask.bool()], **CLOSE)
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

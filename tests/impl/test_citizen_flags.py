@@ -33,13 +33,13 @@ def test_there_is_no_base_model_and_each_stack_is_a_model_of_its_own(make_model:
 
 @torch.no_grad()
 def test_logits_are_kept_of_the_last_positions_or_of_those_that_are_named(make_model: Any, ids: Any) -> None:
-    model, given = make_model(), {"input_ids": ids(2, 5), "decoder_input_ids": ids(2, 4)}
-    every = model(**given).logits
-    for kept, expected in ((0, every), (1, every[:, 3:]), (3, every[:, 1:]), (torch.tensor([0, 2]), every[:, ::2])):
-        torch.testing.assert_close(model(**given, logits_to_keep=kept).logits, expected)
+    model, inputs = make_model(), {"input_ids": ids(2, 5), "decoder_input_ids": ids(2, 4)}
+    every = model(**inputs).logits
+    for count, expected in ((0, every), (1, every[:, 3:]), (3, every[:, 1:]), (torch.tensor([0, 2]), every[:, ::2])):
+        torch.testing.assert_close(model(**inputs, logits_to_keep=count).logits, expected)
 
 
-@pytest.mark.parametrize("kept", [-1, 1.5, "2"])
-def test_a_count_of_logits_that_is_none_is_refused(kept: Any, make_model: Any, ids: Any) -> None:
+@pytest.mark.parametrize("count", [-1, 1.5, "2"])
+def test_a_count_of_logits_that_is_none_is_refused(count: Any, make_model: Any, ids: Any) -> None:
     with pytest.raises(ValueError, match="logits_to_keep"):
-        make_model()(ids(2, 5), decoder_input_ids=ids(2, 4), logits_to_keep=kept)
+        make_model()(ids(2, 5), decoder_input_ids=ids(2, 4), logits_to_keep=count)

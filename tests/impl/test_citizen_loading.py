@@ -43,8 +43,8 @@ def test_a_model_is_loaded_as_asked(saved: Path, ids: Any, dtype: Any, device_ma
     options = {"dtype": dtype, "device_map": device_map, "attn_implementation": backend}
     loaded = AutoModelForSeq2SeqLM.from_pretrained(saved, **options)
     assert type(loaded) is Qwen3ForSeq2SeqLM and not loaded.training
-    wanted = torch.float16 if dtype == "float16" else dtype
-    assert {parameter.dtype for parameter in loaded.parameters()} == {wanted}
+    expected_dtype = torch.float16 if dtype == "float16" else dtype
+    assert {parameter.dtype for parameter in loaded.parameters()} == {expected_dtype}
     for part in (loaded, loaded.encoder, loaded.decoder):
         assert part.config._attn_implementation == backend
     for stack in (loaded.encoder, loaded.decoder):
@@ -53,8 +53,10 @@ def test_a_model_is_loaded_as_asked(saved: Path, ids: Any, dtype: Any, device_ma
     plain = Qwen3ForSeq2SeqLM.from_pretrained(saved, dtype=dtype, attn_implementation="eager")
     expected = plain(ids(2, 4), decoder_input_ids=ids(2, 3)).logits
     actual = loaded(ids(2, 4), decoder_input_ids=ids(2, 3)).logits
-    assert actual.dtype == wanted
-    tolerance = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}[wanted]  # logits are about 20 wide
+    assert actual.dtype == expected_dtype
+    tolerance = {torch.float32: 1e-4, torch.float16: 0.05, torch.bfloat16: 0.4}[
+        expected_dtype
+    ]  # logits are about 20 wide
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
@@ -90,9 +92,9 @@ def test_a_device_map_of_any_form_keeps_the_ties(saved: Path, device_map: Any) -
 def test_both_stacks_share_one_attention_and_a_dictionary_that_splits_them_is_refused(saved: Path) -> None:
     loaded = AutoModelForSeq2SeqLM.from_pretrained(saved, attn_implementation={"": "eager"})
     for name in ("eager", "sdpa", "flex_attention"):
-        for given in (name, {"": name}):
-            loaded.set_attn_implementation(given)
-            assert {one.config._attn_implementation for one in (loaded, loaded.encoder, loaded.decoder)} == {name}
+        for implementation in (name, {"": name}):
+            loaded.set_attn_implementation(implementation)
+            assert {part.config._attn_implementation for part in (loaded, loaded.encoder, loaded.decoder)} == {name}
     split = {"encoder": "sdpa", "decoder": "eager"}
     with pytest.raises(ValueError, match=r"attn_implementation names \['decoder', 'encoder'\]; both stacks share one"):
         loaded.set_attn_implementation(split)
@@ -116,10 +118,10 @@ def test_a_converted_model_is_read_back_as_it_was_saved(
     model = make_model().to(dtype)
     model.save_pretrained(tmp_path, max_shard_size=shards)
     assert (len(list(tmp_path.glob("*.safetensors"))) > 1) is (shards == "30KB")
-    loaded, told = AutoModelForSeq2SeqLM.from_pretrained(
+    loaded, loading_info = AutoModelForSeq2SeqLM.from_pretrained(
         tmp_path, dtype="auto", attn_implementation="eager", output_loading_info=True
     )
-    assert not any(told.values()) and loaded.config.dtype == dtype
+    assert not any(loading_info.values()) and loaded.config.dtype == dtype
     expected = model.state_dict()
     assert loaded.state_dict().keys() == expected.keys()
     for name, tensor in loaded.state_dict().items():
@@ -175,8 +177,8 @@ def test_a_resized_vocabulary_survives_saving_and_leaves_the_other_logits(
     assert (model.lm_head.weight is model.shared.weight) is tied
     after = model(source, decoder_input_ids=target).logits
     assert after.shape[-1] == rows
-    kept = min(rows, 97)
-    torch.testing.assert_close(after[..., :kept], before[..., :kept], rtol=1e-5, atol=1e-5)
+    shared_rows = min(rows, 97)
+    torch.testing.assert_close(after[..., :shared_rows], before[..., :shared_rows], rtol=1e-5, atol=1e-5)
     model.save_pretrained(tmp_path)
     loaded = Qwen3ForSeq2SeqLM.from_pretrained(tmp_path, attn_implementation="eager")
     torch.testing.assert_close(loaded(source, decoder_input_ids=target).logits, after, rtol=0, atol=0)

@@ -22,8 +22,8 @@ def _cache(model: Any, kind: str) -> EncoderDecoderCache | None:
         return None
     if kind == "dynamic":
         return EncoderDecoderCache(DynamicCache(), DynamicCache())
-    own, memory = (StaticCache(config=model.config, max_cache_len=slots) for slots in (9, SOURCE))
-    return EncoderDecoderCache(own, memory)
+    decoder_cache, memory = (StaticCache(config=model.config, max_cache_len=slots) for slots in (9, SOURCE))
+    return EncoderDecoderCache(decoder_cache, memory)
 
 
 @pytest.mark.parametrize(("kind", "widths"), [("none", [4]), ("dynamic", [4, 5]), ("static", [9, 9])])
@@ -36,8 +36,8 @@ def test_weights_are_split_at_the_encoders_first_key(model: Any, ids: Any, kind:
         query = part.shape[1]
         assert [tuple(weights.shape) for weights in shown.decoder_attentions] == [(2, HEADS, query, width)] * LAYERS
         assert [tuple(weights.shape) for weights in shown.cross_attentions] == [(2, HEADS, query, SOURCE)] * LAYERS
-        for own, cross in zip(shown.decoder_attentions, shown.cross_attentions, strict=True):
-            torch.testing.assert_close(own.sum(-1) + cross.sum(-1), torch.ones(2, HEADS, query))
+        for self_weights, cross in zip(shown.decoder_attentions, shown.cross_attentions, strict=True):
+            torch.testing.assert_close(self_weights.sum(-1) + cross.sum(-1), torch.ones(2, HEADS, query))
             assert bool((cross[1, :, :, 3:] == 0).all()) and bool((cross[0] > 0).any())
 
 
@@ -49,9 +49,9 @@ def test_a_steps_weights_are_the_last_row_of_the_whole_forward(model: Any, ids: 
     model(source, decoder_input_ids=target[:, :4], past_key_values=cache)
     step = model(source, decoder_input_ids=target[:, 4:], past_key_values=cache, output_attentions=True)
     for layer in range(LAYERS):
-        own, expected = step.decoder_attentions[layer], whole.decoder_attentions[layer][:, :, -1:]
-        torch.testing.assert_close(own[..., :5], expected, rtol=1e-4, atol=1e-5)
-        assert bool((own[..., 5:] == 0).all())  # slots not written yet
+        self_weights, expected = step.decoder_attentions[layer], whole.decoder_attentions[layer][:, :, -1:]
+        torch.testing.assert_close(self_weights[..., :5], expected, rtol=1e-4, atol=1e-5)
+        assert bool((self_weights[..., 5:] == 0).all())  # slots not written yet
         torch.testing.assert_close(
             step.cross_attentions[layer], whole.cross_attentions[layer][:, :, -1:], rtol=1e-4, atol=1e-5
         )
@@ -73,8 +73,8 @@ def test_hidden_states_are_the_embeddings_the_layers_and_the_normed_end(model: A
             layers = [ends[f"{side}.{index}"] for index in range(LAYERS)]
             expected = [model.shared(tokens), *layers[:-1], stack.norm(layers[-1])]
             assert isinstance(states, tuple) and len(states) == LAYERS + 1
-            for got, wanted in zip(states, expected, strict=True):
-                torch.testing.assert_close(got, wanted, rtol=0, atol=0)
+            for got, expected_state in zip(states, expected, strict=True):
+                torch.testing.assert_close(got, expected_state, rtol=0, atol=0)
         assert torch.equal(shown.encoder_hidden_states[-1], shown.encoder_last_hidden_state)
         assert torch.equal(model.lm_head(shown.decoder_hidden_states[-1]), shown.logits)
 
@@ -93,11 +93,13 @@ def test_generate_shows_weights_and_states_of_every_step(model: Any, ids: Any, c
     )
     assert len(shown.encoder_attentions) == LAYERS and len(shown.encoder_hidden_states) == LAYERS + 1
     assert len(shown.decoder_attentions) == len(shown.cross_attentions) == len(shown.decoder_hidden_states) == 3
-    for own, cross, states in zip(
+    for self_weights, cross, states in zip(
         shown.decoder_attentions, shown.cross_attentions, shown.decoder_hidden_states, strict=True
     ):
-        assert tuple(cross[0].shape) == (2, HEADS, 1, SOURCE) and len(own) == LAYERS and len(states) == LAYERS + 1
-        torch.testing.assert_close(own[0].sum(-1) + cross[0].sum(-1), torch.ones(2, HEADS, 1))
+        assert (
+            tuple(cross[0].shape) == (2, HEADS, 1, SOURCE) and len(self_weights) == LAYERS and len(states) == LAYERS + 1
+        )
+        torch.testing.assert_close(self_weights[0].sum(-1) + cross[0].sum(-1), torch.ones(2, HEADS, 1))
 
 
 @pytest.mark.parametrize("field", ["output_attentions", "output_hidden_states"])

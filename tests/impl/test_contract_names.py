@@ -106,8 +106,8 @@ def test_model_forward_starts_with_the_contracts_five_arguments() -> None:
 def test_rotary_embedding_takes_rope_parameters_as_a_keyword_only() -> None:
     parameter = inspect.signature(qwen3_encdec.Qwen3RotaryEmbedding).parameters["rope_parameters"]
     assert parameter.kind is parameter.KEYWORD_ONLY
-    given = qwen3_encdec.Qwen3RotaryEmbedding(4, rope_parameters={"rope_type": "default", "rope_theta": 100.0})
-    torch.testing.assert_close(given.inv_freq, torch.tensor([1.0, 0.1]))
+    rotary = qwen3_encdec.Qwen3RotaryEmbedding(4, rope_parameters={"rope_type": "default", "rope_theta": 100.0})
+    torch.testing.assert_close(rotary.inv_freq, torch.tensor([1.0, 0.1]))
 
 
 def test_outputs_have_the_contracts_fields() -> None:

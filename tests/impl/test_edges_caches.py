@@ -55,10 +55,10 @@ def test_memory_set_aside_for_another_batch_size_is_refused(model: Any) -> None:
         _step(model, cache)
 
 
-@pytest.mark.parametrize("other", [{"num_key_value_heads": 3}, {"head_dim": 12}, {"num_hidden_layers": 5}], ids=str)
-def test_cache_of_another_model_is_refused(model: Any, make_model: Any, other: dict[str, int]) -> None:
+@pytest.mark.parametrize("changes", [{"num_key_value_heads": 3}, {"head_dim": 12}, {"num_hidden_layers": 5}], ids=str)
+def test_cache_of_another_model_is_refused(model: Any, make_model: Any, changes: dict[str, int]) -> None:
     cache = _dynamic()
-    _step(make_model(**other), cache)
+    _step(make_model(**changes), cache)
     with pytest.raises(ValueError, match=r"another request or model|has 5 layers; expected num_hidden_layers = 3"):
         _step(model, cache)
 
@@ -71,11 +71,11 @@ def test_static_cache_whose_length_is_exceeded_is_refused_and_keeps_what_it_hold
     for query in steps[:-1]:
         _step(model, cache, length=query)
     held = sum(steps[:-1])
-    kept = [layer.keys.clone() for layer in cache.self_attention_cache.layers if held]
+    copies = [layer.keys.clone() for layer in cache.self_attention_cache.layers if held]
     with pytest.raises(ValueError, match=rf"room for {length} tokens in layer 0 and holds {held}; {steps[-1]} more"):
         _step(model, cache, length=steps[-1])
     assert cache.get_seq_length() == held
-    for layer, before in zip(cache.self_attention_cache.layers, kept, strict=False):
+    for layer, before in zip(cache.self_attention_cache.layers, copies, strict=False):
         assert torch.equal(layer.keys, before)
 
 
@@ -109,10 +109,10 @@ def test_spare_slots_of_a_static_encoder_cache_change_nothing(model: Any) -> Non
 
 @torch.no_grad()
 def test_generate_with_a_cache_of_another_batch_or_without_room_is_refused(model: Any, ids: Any) -> None:
-    other = _dynamic()
-    _step(model, other, batch=3, length=1)
+    cache = _dynamic()
+    _step(model, cache, batch=3, length=1)
     with pytest.raises(ValueError, match=r"= \(3, 2, 10\) in layer 0"):
-        model.generate(ids(2, 6), decoder_input_ids=START, **{CACHE: other}, max_new_tokens=2, do_sample=False)
+        model.generate(ids(2, 6), decoder_input_ids=START, **{CACHE: cache}, max_new_tokens=2, do_sample=False)
     with pytest.raises(ValueError, match="room for 3 tokens in layer 0 and holds 3; 1 more"):
         model.generate(ids(2, 6), **{CACHE: _static(model, 3)}, max_new_tokens=8, do_sample=False)
 

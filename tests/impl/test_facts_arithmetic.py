@@ -92,26 +92,26 @@ def test_fact_8_encoder_keys_are_rotated_at_the_encoders_own_positions_or_not_at
 ) -> None:
     module = make_model(rotate_encoder_keys=rotate).decoder.layers[0].merged_attn
     torch.manual_seed(0)
-    memory, own = torch.randn(1, 4, 40), torch.randn(1, 3, 40)
+    memory, states = torch.randn(1, 4, 40), torch.randn(1, 3, 40)
     positions = torch.tensor([[2, 3, 5, 9]])
-    seen: list[torch.Tensor] = []
+    attended: list[torch.Tensor] = []
     attend = attention.ProjectedAttention.attend
 
     def spy(self: Any, queries: Any, keys: Any, *rest: Any) -> Any:
-        seen.append(keys)
+        attended.append(keys)
         return attend(self, queries, keys, *rest)
 
     monkeypatch.setattr(attention.ProjectedAttention, "attend", spy)
 
     def check() -> None:
-        seen.clear()
+        attended.clear()
         with torch.no_grad():
-            module(own, memory, encoder_position_ids=positions)
+            module(states, memory, encoder_position_ids=positions)
             expected = module.key_heads(module.k_proj(memory))
             if rotate:
                 cos, sin = Qwen3RotaryEmbedding(10, base=50_000.0)(memory, positions)
                 expected = hf_qwen3.apply_rotary_pos_emb(expected, expected, cos, sin)[1]
-        torch.testing.assert_close(seen[0][:, :, 3:], expected, rtol=1e-6, atol=1e-6)
+        torch.testing.assert_close(attended[0][:, :, 3:], expected, rtol=1e-6, atol=1e-6)
 
     check()
     if rotate:

@@ -163,7 +163,7 @@ def test_fact_14_row_alone_equals_the_same_row_padded(make_model: Any, ids: Any,
 
     check()
 
-    def counted_with_pads(given: Any, mask: Any, batch: int, length: int, past: int, *_: Any) -> torch.Tensor:
+    def counted_with_pads(position_ids: Any, mask: Any, batch: int, length: int, past: int, *_: Any) -> torch.Tensor:
         return torch.arange(past, past + length).expand(batch, -1)
 
     # Rotary attention sees differences only: a shift shows where decoder and encoder rows are shifted differently.
@@ -182,12 +182,12 @@ def test_fact_15_unwritten_cache_slots_never_reach_the_softmax(make_model: Any, 
     build = masks.merged_mask
 
     def check() -> None:
-        own = StaticCache(config=model.config, max_cache_len=11)
-        own.early_initialization(2, 2, 10, torch.float32, torch.device("cpu"))
-        for layer in own.layers:
+        decoder_cache = StaticCache(config=model.config, max_cache_len=11)
+        decoder_cache.early_initialization(2, 2, 10, torch.float32, torch.device("cpu"))
+        for layer in decoder_cache.layers:
             layer.keys.fill_(300.0)
             layer.values.fill_(-700.0)
-        cache = EncoderDecoderCache(own, DynamicCache())
+        cache = EncoderDecoderCache(decoder_cache, DynamicCache())
         with torch.no_grad():
             expected = model(source, decoder_input_ids=target).logits
             encoded = model.encoder(source)

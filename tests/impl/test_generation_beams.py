@@ -36,14 +36,14 @@ def test_beams_are_hugging_faces(penalty: float, stop: bool | str, cache: str) -
     reference = load_reference(CHECKPOINTS / "generation-encoder", CHECKPOINTS / "generation")
     expected = hf_generate(reference, for_beams, **options)
 
-    given = {name.removeprefix("input."): torch.from_numpy(x.copy()) for name, x in rows.items()}
+    tensors = {name.removeprefix("input."): torch.from_numpy(x.copy()) for name, x in rows.items()}
     ours: Any = load_qwen3(CHECKPOINTS / "generation", CHECKPOINTS / "generation-encoder").train(False)
     actual = ours.generate(
-        given["encoder_input_ids"],
-        attention_mask=given["encoder_attention_mask"],
-        decoder_input_ids=given["decoder_input_ids"],
-        decoder_attention_mask=given["decoder_attention_mask"],
-        decoder_start_token_id=given["decoder_input_ids"][:, 0].tolist(),
+        tensors["encoder_input_ids"],
+        attention_mask=tensors["encoder_attention_mask"],
+        decoder_input_ids=tensors["decoder_input_ids"],
+        decoder_attention_mask=tensors["decoder_attention_mask"],
+        decoder_start_token_id=tensors["decoder_input_ids"][:, 0].tolist(),
         cache_implementation=cache,
         return_dict_in_generate=True,
         output_scores=True,

@@ -62,8 +62,8 @@ def test_a_second_call_with_the_first_ones_cache_goes_on(model: Any, source: Any
     with torch.no_grad():
         encoded = model.encoder(ids, mask)
     whole = _generate(model, ids, mask, max_new_tokens=12)
-    own = StaticCache(config=model.config, max_cache_len=20) if static else DynamicCache()
-    cache = EncoderDecoderCache(own, DynamicCache())
+    decoder_cache = StaticCache(config=model.config, max_cache_len=20) if static else DynamicCache()
+    cache = EncoderDecoderCache(decoder_cache, DynamicCache())
     first = _generate(model, None, mask, encoder_outputs=encoded, **{CACHE: cache}, max_new_tokens=5)
     assert int(cache.get_seq_length()) == 5
     second = _generate(
@@ -101,6 +101,6 @@ def test_prefill_in_chunks_leaves_the_same_cache(model: Any, source: Any, ids: A
     for part in prompt.split(chunks, dim=1):
         model(None, mask, part, encoder_outputs=encoded, past_key_values=parts)
     for half in ("self_attention_cache", "cross_attention_cache"):
-        for one, other in zip(getattr(whole, half).layers, getattr(parts, half).layers, strict=True):
-            torch.testing.assert_close(other.keys, one.keys, **CLOSE)
-            torch.testing.assert_close(other.values, one.values, **CLOSE)
+        for expected, actual in zip(getattr(whole, half).layers, getattr(parts, half).layers, strict=True):
+            torch.testing.assert_close(actual.keys, expected.keys, **CLOSE)
+            torch.testing.assert_close(actual.values, expected.values, **CLOSE)

@@ -12,12 +12,12 @@ ALTERNATING = {"layer_types": ["sliding_attention", "full_attention", "sliding_a
 
 
 def _cache(model: Any, kind: str) -> EncoderDecoderCache:
-    own: dict[str, Cache] = {
+    caches: dict[str, Cache] = {
         "dynamic": DynamicCache(),
         "evicting": DynamicCache(config=model.config),
         "static": StaticCache(config=model.config, max_cache_len=STEPS + 7),
     }
-    return EncoderDecoderCache(own[kind], DynamicCache())
+    return EncoderDecoderCache(caches[kind], DynamicCache())
 
 
 def _padded_sources(ids: Any) -> tuple[torch.Tensor, torch.Tensor]:

@@ -11,10 +11,10 @@ START, PAD, EOS, NEW, SEED = 3, 1, (10, 23, 41, 66, 80), 12, 1234
 HIDDEN = -math.inf
 
 
-def _penalised(scores: list[float], seen: list[int], penalty: float) -> list[float]:
+def _penalised(scores: list[float], generated: list[int], penalty: float) -> list[float]:
     """Keskar et al. 2019: scores of ids that were generated are divided by the penalty, or multiplied when negative."""
     return [
-        score if token not in seen else (score / penalty if score > 0 else score * penalty)
+        score if token not in generated else (score / penalty if score > 0 else score * penalty)
         for token, score in enumerate(scores)
     ]
 
@@ -32,14 +32,14 @@ def _top_k(scores: list[float], k: int) -> list[float]:
 
 def _top_p(scores: list[float], p: float) -> list[float]:
     """The smallest set of most likely ids whose probability reaches `p` (Holtzman et al. 2020)."""
-    kept, mass = set[int](), 0.0
+    nucleus, mass = set[int](), 0.0
     probabilities = _probabilities(scores)
     for token in sorted(range(len(scores)), key=lambda token: -scores[token]):
         if mass >= p:
             break
-        kept.add(token)
+        nucleus.add(token)
         mass += probabilities[token]
-    return [score if token in kept else HIDDEN for token, score in enumerate(scores)]
+    return [score if token in nucleus else HIDDEN for token, score in enumerate(scores)]
 
 
 def _min_p(scores: list[float], p: float) -> list[float]:
@@ -49,8 +49,8 @@ def _min_p(scores: list[float], p: float) -> list[float]:
     return [score if value >= floor else HIDDEN for score, value in zip(scores, probabilities, strict=True)]
 
 
-def _warped(logits: list[float], seen: list[int], options: dict[str, Any]) -> list[float]:
-    scores = _penalised(logits, seen, options.get("repetition_penalty", 1.0))
+def _warped(logits: list[float], generated: list[int], options: dict[str, Any]) -> list[float]:
+    scores = _penalised(logits, generated, options.get("repetition_penalty", 1.0))
     scores = [score / options.get("temperature", 1.0) for score in scores]
     for name, keep in (("top_k", _top_k), ("top_p", _top_p), ("min_p", _min_p)):
         if options.get(name):
@@ -67,7 +67,9 @@ def _sample(
     ended, steps = torch.zeros(len(target), dtype=torch.bool), list[torch.Tensor]()
     for _ in range(NEW):
         logits = model(source, mask, target, use_cache=False).logits[:, -1]
-        rows = [_warped(row, seen, options) for row, seen in zip(logits.tolist(), target.tolist(), strict=True)]
+        rows = [
+            _warped(row, generated, options) for row, generated in zip(logits.tolist(), target.tolist(), strict=True)
+        ]
         steps.append(torch.tensor(rows))
         drawn = torch.multinomial(steps[-1].softmax(-1), 1)[:, 0].masked_fill(ended, PAD)
         target = torch.cat([target, drawn[:, None]], 1)

@@ -49,10 +49,10 @@ def test_modules_are_called_in_network_order_and_the_encoder_half_only_once(call
 @torch.no_grad()
 def test_unrotated_model_never_asks_for_the_encoders_tables(make_model: Any, ids: Any) -> None:
     model = make_model(rotate_encoder_keys=False)
-    seen: list[Any] = []
-    model.decoder.rotary_emb.register_forward_hook(lambda _, inputs, output: seen.append(inputs[1]))
+    positions_asked: list[Any] = []
+    model.decoder.rotary_emb.register_forward_hook(lambda _, inputs, output: positions_asked.append(inputs[1]))
     model.decoder(ids(2, 3), torch.ones(2, 4, 40))
-    assert [tuple(positions.shape) for positions in seen] == [(2, 3)]
+    assert [tuple(positions.shape) for positions in positions_asked] == [(2, 3)]
 
 
 @torch.no_grad()

@@ -103,12 +103,12 @@ def test_labels_of_another_shape_than_the_decoder_input_are_refused(model: Any, 
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (2, 7), (1, 6), (3, 6)])
-@pytest.mark.parametrize("given", ["ids", "encoder_outputs", "positions"])
+@pytest.mark.parametrize("form", ["ids", "encoder_outputs", "positions"])
 def test_padding_mask_of_another_length_or_batch_than_the_source_is_refused(
-    model: Any, shape: tuple[int, int], given: str
+    model: Any, shape: tuple[int, int], form: str
 ) -> None:
-    source = {"encoder_outputs": (_states(2, 6),)} if given == "encoder_outputs" else {"input_ids": SOURCE}
-    positions = {"position_ids": torch.arange(6)[None]} if given == "positions" else {}
+    source = {"encoder_outputs": (_states(2, 6),)} if form == "encoder_outputs" else {"input_ids": SOURCE}
+    positions = {"position_ids": torch.arange(6)[None]} if form == "positions" else {}
     with pytest.raises(ValueError, match=rf"mask.* has shape {re.escape(str(shape))}; expected \(2, 6\)"):
         model(**source, **positions, attention_mask=torch.ones(shape), decoder_input_ids=TARGET)
 
@@ -143,9 +143,9 @@ def _with_mask(model: Any, side: str, mask: torch.Tensor) -> Any:
 def test_four_dimensional_mask_of_another_batch_or_length_is_refused(
     model: Any, side: str, dtype: torch.dtype, axis: int
 ) -> None:
-    right, name = FOUR_DIMENSIONAL[side]
-    wrong = tuple(size + (index == axis) for index, size in enumerate(right))
-    message = f"{name} has shape {wrong}; expected ({right[0]}, 1 or heads, 1 or {right[2]}, {right[3]})"
+    expected, name = FOUR_DIMENSIONAL[side]
+    wrong = tuple(size + (index == axis) for index, size in enumerate(expected))
+    message = f"{name} has shape {wrong}; expected ({expected[0]}, 1 or heads, 1 or {expected[2]}, {expected[3]})"
     with pytest.raises(ValueError, match=re.escape(message)):
         _with_mask(model, side, torch.ones(wrong, dtype=dtype))
 
@@ -153,9 +153,9 @@ def test_four_dimensional_mask_of_another_batch_or_length_is_refused(
 @pytest.mark.parametrize("heads", [2, 3])
 @pytest.mark.parametrize("side", FOUR_DIMENSIONAL)
 def test_mask_for_another_number_of_heads_is_refused(model: Any, side: str, heads: int) -> None:
-    right, _ = FOUR_DIMENSIONAL[side]
+    expected, _ = FOUR_DIMENSIONAL[side]
     with pytest.raises(ValueError, match=rf"mask has {heads} heads; expected 1 or num_attention_heads = 6"):
-        _with_mask(model, side, torch.zeros(right[0], heads, *right[2:]))
+        _with_mask(model, side, torch.zeros(expected[0], heads, *expected[2:]))
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
@@ -174,9 +174,9 @@ def test_four_dimensional_mask_of_integers_is_refused(model: Any, side: str) -> 
 
 
 @pytest.mark.parametrize(("argument", "length"), [("position_ids", 6), ("decoder_position_ids", 4)])
-@pytest.mark.parametrize("given", ["ids", "encoder_outputs"])
-def test_positions_of_another_shape_or_dtype_are_refused(model: Any, argument: str, length: int, given: str) -> None:
-    source = {"encoder_outputs": (_states(2, 6),)} if given == "encoder_outputs" else {"input_ids": SOURCE}
+@pytest.mark.parametrize("form", ["ids", "encoder_outputs"])
+def test_positions_of_another_shape_or_dtype_are_refused(model: Any, argument: str, length: int, form: str) -> None:
+    source = {"encoder_outputs": (_states(2, 6),)} if form == "encoder_outputs" else {"input_ids": SOURCE}
     for shape in ((2, length + 1), (3, length), (length,), (2, length, 1)):
         with pytest.raises(
             ValueError, match=rf"position_ids has shape {re.escape(str(shape))}; expected \(2, {length}\)"
@@ -254,8 +254,8 @@ def test_a_cache_of_a_shallower_model_is_refused(model: Any, make_model: Any, ki
     shallow = make_model(num_hidden_layers=2)
     cache = EncoderDecoderCache(DynamicCache(), DynamicCache())
     if kind == "static":
-        own, memory = (StaticCache(config=shallow.config, max_cache_len=slots) for slots in (9, 6))
-        cache = EncoderDecoderCache(own, memory)
+        own_cache, memory = (StaticCache(config=shallow.config, max_cache_len=slots) for slots in (9, 6))
+        cache = EncoderDecoderCache(own_cache, memory)
     shallow(SOURCE, decoder_input_ids=TARGET, past_key_values=cache)
     with pytest.raises(ValueError, match="self-attention cache has 2 layers; expected num_hidden_layers = 3"):
         model(SOURCE, decoder_input_ids=TARGET[:, :1], past_key_values=cache)
@@ -275,7 +275,7 @@ def test_a_cache_of_a_shallower_model_is_refused(model: Any, make_model: Any, ki
         ("decoder_inputs_embeds", _states(2, 4)),
         ("labels", TARGET),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda parameter: parameter if isinstance(parameter, str) else "",
 )
 def test_what_is_no_tensor_is_refused_by_its_name(model: Any, argument: str, value: torch.Tensor, kind: str) -> None:
     inputs = {"input_ids": SOURCE, "decoder_input_ids": TARGET, argument: WRONG_TYPES[kind](value)}
@@ -290,9 +290,9 @@ def test_what_is_no_tensor_is_refused_by_its_name(model: Any, argument: str, val
 def test_a_mask_that_is_no_tensor_is_refused_where_positions_are_given_too(model: Any, side: str) -> None:
     prefix = "" if side == "encoder" else "decoder_"
     length = 6 if side == "encoder" else 4
-    given = {f"{prefix}position_ids": torch.arange(length)[None], f"{prefix}attention_mask": [[1] * length] * 2}
+    arguments = {f"{prefix}position_ids": torch.arange(length)[None], f"{prefix}attention_mask": [[1] * length] * 2}
     with pytest.raises(ValueError, match=r"attention_mask.* is a list; expected a tensor"):
-        model(SOURCE, decoder_input_ids=TARGET, **given)
+        model(SOURCE, decoder_input_ids=TARGET, **arguments)
 
 
 @pytest.mark.parametrize("value", [0.5, -1.0, 2.0, float("nan")])
@@ -343,11 +343,11 @@ def test_generate_refuses_what_is_no_tensor(model: Any, name: str) -> None:
 @pytest.fixture
 def reminders() -> Iterator[list[str]]:
     """What transformers logs in generation: it keeps its records from the root."""
-    logger, seen = logging.getLogger("transformers.generation.stopping_criteria"), []
+    logger, messages = logging.getLogger("transformers.generation.stopping_criteria"), []
     handler = logging.Handler()
-    handler.emit = lambda record: seen.append(record.getMessage())  # type: ignore[method-assign]
+    handler.emit = lambda record: messages.append(record.getMessage())  # type: ignore[method-assign]
     logger.addHandler(handler)
-    yield seen
+    yield messages
     logger.removeHandler(handler)
 
 

@@ -57,8 +57,8 @@ def test_four_dimensional_masks_are_taken_in_every_form(form: str) -> None:
         mask = mask[:1]
     elif form == "per head":
         mask = mask.expand(2, 6, 3, 3)
-    own = _merged(mask)
-    assert torch.equal(own[:, 0, :, :3] == 0, visible[:, 0]) and bool(own.isfinite().all())
+    decoder_mask = _merged(mask)
+    assert torch.equal(decoder_mask[:, 0, :, :3] == 0, visible[:, 0]) and bool(decoder_mask.isfinite().all())
     theirs = _merged(None, None, encoder_length=3) if form == "per head" else _merged(None, mask, encoder_length=3)
     if form != "per head":
         assert torch.equal(theirs[:, 0, :, 3:] == 0, visible[:, 0])
@@ -72,8 +72,8 @@ def test_four_dimensional_mask_may_cover_decoder_and_encoder_keys_at_once() -> N
 
 def test_four_dimensional_mask_keeps_the_layers_window() -> None:
     everything = torch.ones(2, 1, 3, 3, dtype=torch.bool)
-    seen = _merged(everything, window=1, encoder_length=0)[0, 0] == 0
-    assert torch.equal(seen, torch.ones(3, 3).triu().bool())
+    visible = _merged(everything, window=1, encoder_length=0)[0, 0] == 0
+    assert torch.equal(visible, torch.ones(3, 3).triu().bool())
 
 
 @pytest.mark.parametrize("form", ["bool", "additive"])

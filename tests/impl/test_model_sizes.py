@@ -37,11 +37,11 @@ def with_sentinels(name: str, shape: Shape) -> Shape:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_mapped_from_a_tensor_of_its_shape(name: str) -> None:
-    found = {key: tuple(value.shape) for key, value in ours(name).named_parameters(remove_duplicate=False)}
+    shapes = {key: tuple(value.shape) for key, value in ours(name).named_parameters(remove_duplicate=False)}
     stored = checkpoint(name)
     mapped = {pair.target: with_sentinels(pair.source, stored[pair.source]) for pair in pairs(ours(name).config)}
     shared = dict.fromkeys(("encoder.embed_tokens.weight", "decoder.embed_tokens.weight"), mapped["shared.weight"])
-    assert found == {**mapped, **shared}
+    assert shapes == {**mapped, **shared}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -51,7 +51,7 @@ def test_every_tensor_of_the_checkpoint_is_mapped_to_both_stacks(name: str) -> N
         stacks.setdefault(pair.source, []).append(pair.stack)
     assert stacks.keys() == checkpoint(name).keys()
     assert stacks.pop(HEAD) == ["decoder"]
-    assert {tuple(found) for found in stacks.values()} == {("encoder", "decoder")}
+    assert {tuple(targets) for targets in stacks.values()} == {("encoder", "decoder")}
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -49,12 +49,12 @@ def test_a_norm_leaves_its_input_alone(rows_dtype: torch.dtype, weight_dtype: to
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_a_norms_gradients_are_hugging_faces(dtype: torch.dtype) -> None:
-    found = []
+    derivatives = []
     for norm in _norms(dtype):
         torch.manual_seed(2)
         x = torch.randn(2, 5, 16).to(dtype).requires_grad_()
         norm(x).square().sum().backward()
         assert x.grad is not None and norm.weight.grad is not None
-        found.append((x.grad, norm.weight.grad))
-    for actual, expected in zip(*found, strict=True):
+        derivatives.append((x.grad, norm.weight.grad))
+    for actual, expected in zip(*derivatives, strict=True):
         torch.testing.assert_close(actual, expected)

@@ -37,14 +37,14 @@ def test_a_model_with_a_hook_on_every_module_has_the_bits_of_one_without(
     name: str, rows: int, dtype: torch.dtype, make_model: Any
 ) -> None:
     model = make_model(attn_implementation="sdpa", **LAYERS[name]).to(dtype)
-    alone, own = steps(model, rows)
+    alone, alone_cache = steps(model, rows)
     calls: list[str] = []
     for path, module in model.named_modules():
-        module.register_forward_hook(lambda *_given, path=path: calls.append(path))
-    watched, seen = steps(model, rows)
+        module.register_forward_hook(lambda *_arguments, path=path: calls.append(path))
+    watched, watched_cache = steps(model, rows)
     assert calls.count("decoder.layers.1.mlp.up_proj") == 4
     assert torch.equal(alone, watched)
-    for a, b in zip(own.self_attention_cache.layers, seen.self_attention_cache.layers, strict=True):
+    for a, b in zip(alone_cache.self_attention_cache.layers, watched_cache.self_attention_cache.layers, strict=True):
         assert torch.equal(a.keys, b.keys) and torch.equal(a.values, b.values)
 
 

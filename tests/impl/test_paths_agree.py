@@ -32,13 +32,19 @@ def test_chunked_and_stepwise_decode_equal_the_full_forward(
 ) -> None:
     (source, target), (source_mask, target_mask) = (ids(3, 6), ids(3, 8, seed=4)), _masks()
     expected = model(source, source_mask, target, target_mask, use_cache=False)
-    own = DynamicCache(config=model.config) if evicting else DynamicCache()
-    cache = EncoderDecoderCache(own, DynamicCache())
+    decoder_cache = DynamicCache(config=model.config) if evicting else DynamicCache()
+    cache = EncoderDecoderCache(decoder_cache, DynamicCache())
     encoded, steps, done = model.encoder(source, source_mask), [], 0
     for size in chunks:
-        part, seen = target[:, done : done + size], target_mask[:, : done + size]
+        part, part_mask = target[:, done : done + size], target_mask[:, : done + size]
         output = model(
-            None, source_mask, part, seen, encoder_outputs=encoded, past_key_values=cache, output_hidden_states=True
+            None,
+            source_mask,
+            part,
+            part_mask,
+            encoder_outputs=encoded,
+            past_key_values=cache,
+            output_hidden_states=True,
         )
         steps.append(output.logits)
         done += size
@@ -93,9 +99,9 @@ def _check_backend(model: Any, ids: Any, backend: str) -> None:
     actual = model(source, source_mask, target, target_mask)
     visible = target_mask.bool()
     torch.testing.assert_close(actual.logits[visible], expected.logits[visible], **CLOSE)
-    seen = torch.cat([target_mask, torch.ones(3, 1)], 1)
+    step_mask = torch.cat([target_mask, torch.ones(3, 1)], 1)
     memory = (actual.encoder_last_hidden_state,)
-    arguments = (None, source_mask, target[:, :1], seen)
+    arguments = (None, source_mask, target[:, :1], step_mask)
     step = model(*arguments, encoder_outputs=memory, past_key_values=actual.past_key_values)
     model.set_attn_implementation("eager")
     again = model(*arguments, encoder_outputs=memory, past_key_values=expected.past_key_values)
@@ -127,10 +133,10 @@ def test_flex_attention_refuses_an_additive_bias(make_model: Any, ids: Any) -> N
 
 @torch.no_grad()
 def test_registered_attention_sees_the_eager_mask_and_arguments(make_model: Any, ids: Any, monkeypatch: Any) -> None:
-    seen: list[Any] = []
+    calls: list[Any] = []
 
     def spy(module: Any, query: Any, key: Any, value: Any, mask: Any, **kwargs: Any) -> Any:
-        seen.append((module, query.shape, key.shape, mask, sorted(kwargs)))
+        calls.append((module, query.shape, key.shape, mask, sorted(kwargs)))
         return eager_attention_forward(module, query, key, value, mask, **kwargs)
 
     monkeypatch.setitem(AttentionInterface._global_mapping, "spy", spy)
@@ -138,8 +144,8 @@ def test_registered_attention_sees_the_eager_mask_and_arguments(make_model: Any,
     expected = model(ids(2, 4), decoder_input_ids=ids(2, 3)).logits
     model.set_attn_implementation("spy")
     torch.testing.assert_close(model(ids(2, 4), decoder_input_ids=ids(2, 3)).logits, expected, rtol=0, atol=0)
-    assert len(seen) == 6
-    module, query, key, mask, arguments = seen[-1]
+    assert len(calls) == 6
+    module, query, key, mask, arguments = calls[-1]
     assert (tuple(query), tuple(key), tuple(mask.shape)) == ((2, 6, 3, 10), (2, 2, 7, 10), (2, 1, 3, 7))
     assert arguments == ["dropout", "scaling"]
     assert module.is_causal is False and module.num_key_value_groups == 3
@@ -153,10 +159,10 @@ def test_output_attentions_runs_eagerly_whatever_the_backend(make_model: Any, id
     model.set_attn_implementation("sdpa")
     actual = model(ids(2, 4), decoder_input_ids=ids(2, 3), output_attentions=True)
     torch.testing.assert_close(actual.logits, expected.logits, rtol=0, atol=0)
-    own, cross = actual.decoder_attentions, actual.cross_attentions
-    assert [tuple(w.shape) for w in own] == [(2, 6, 3, 3)] * 3
+    self_weights, cross = actual.decoder_attentions, actual.cross_attentions
+    assert [tuple(w.shape) for w in self_weights] == [(2, 6, 3, 3)] * 3
     assert [tuple(w.shape) for w in cross] == [(2, 6, 3, 4)] * 3
-    torch.testing.assert_close(own[0].sum(-1) + cross[0].sum(-1), torch.ones(2, 6, 3))
+    torch.testing.assert_close(self_weights[0].sum(-1) + cross[0].sum(-1), torch.ones(2, 6, 3))
     assert tuple(actual.encoder_attentions[0].shape) == (2, 6, 4, 4)
 
 

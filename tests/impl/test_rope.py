@@ -39,23 +39,23 @@ def test_a_rotation_has_hugging_faces_bits(dtype: torch.dtype, table_dtype: torc
 @heads
 @gradients
 def test_a_rotation_leaves_heads_and_tables_alone(dtype: torch.dtype, gradients: bool) -> None:
-    given = _drawn(dtype), *_tables(dtype)
-    before = [tensor.clone() for tensor in given]
+    operands = _drawn(dtype), *_tables(dtype)
+    before = [tensor.clone() for tensor in operands]
     with torch.set_grad_enabled(gradients):
-        apply_rotary(*given)
-    assert all(torch.equal(tensor, copy) for tensor, copy in zip(given, before, strict=True))
+        apply_rotary(*operands)
+    assert all(torch.equal(tensor, copy) for tensor, copy in zip(operands, before, strict=True))
 
 
 @heads
 def test_a_rotations_gradients_are_hugging_faces(dtype: torch.dtype) -> None:
-    found = []
+    derivatives = []
     for rotate in (apply_rotary_pos_emb, hf_rotation):
         inputs = [_drawn(dtype), _drawn(dtype, count=1), *_tables(dtype)]
         for tensor in inputs:
             tensor.requires_grad_()
         queries, keys = rotate(*inputs)
-        found.append(torch.autograd.grad(queries.square().sum() + keys.square().sum(), inputs))
-    for actual, expected in zip(*found, strict=True):
+        derivatives.append(torch.autograd.grad(queries.square().sum() + keys.square().sum(), inputs))
+    for actual, expected in zip(*derivatives, strict=True):
         torch.testing.assert_close(actual, expected)
 
 

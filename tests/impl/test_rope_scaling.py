@@ -50,7 +50,7 @@ optional = st.none() | st.floats(0.05, 3.0)
 def scalings(draw: st.DrawFn) -> dict[str, Any]:
     """YaRN dictionaries, each key there or not."""
     slow = draw(st.none() | st.floats(0.1, 8.0))
-    found = {
+    fields = {
         "rope_type": "yarn",
         "rope_theta": draw(st.sampled_from([10_000, 250_000.0, 1e6, 5e6]) | st.floats(2.0, 1e8)),
         "factor": draw(st.none() | st.integers(1, 64) | st.floats(1.0, 64.0)),
@@ -69,7 +69,7 @@ def scalings(draw: st.DrawFn) -> dict[str, Any]:
         for name, value in keys.items()
         if value is not None and (name == "beta_slow" or draw(st.booleans()))
     }
-    return found | said  # beta_fast was drawn above this beta_slow, and may lie below the default of 1
+    return fields | said  # beta_fast was drawn above this beta_slow, and may lie below the default of 1
 
 
 @settings(max_examples=300)
@@ -139,8 +139,8 @@ def test_a_config_object_of_hugging_faces_is_read_too() -> None:
 
 
 def test_mscale_alone_is_not_read_as_in_hugging_face() -> None:
-    one = Qwen3RotaryEmbedding(8, rope_parameters=YARN | {"mscale": 0.5})
-    assert one.attention_factor == Qwen3RotaryEmbedding(8, rope_parameters=YARN).attention_factor
+    rotary = Qwen3RotaryEmbedding(8, rope_parameters=YARN | {"mscale": 0.5})
+    assert rotary.attention_factor == Qwen3RotaryEmbedding(8, rope_parameters=YARN).attention_factor
 
 
 REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
@@ -178,9 +178,9 @@ REFUSED: dict[str, tuple[dict[str, Any], list[str]]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_scaling_that_is_not_understood_is_refused_by_name(what: str) -> None:
-    fields, named = REFUSED[what]
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_scaling_that_is_not_understood_is_refused_by_name(reason: str) -> None:
+    fields, named = REFUSED[reason]
     with pytest.raises(ValueError) as caught:
         Qwen3EncoderDecoderConfig.from_qwen3_config(SOURCE | {"rope_theta": 1e6} | fields)
     assert all(text in str(caught.value) for text in named), caught.value
@@ -251,10 +251,10 @@ def test_a_merged_attention_alone_makes_the_same_tables_as_its_stack(
     make_loud(attention, 5)
     x, memory = torch.randn(2, 1, 5, 40, generator=torch.Generator().manual_seed(1))
     tables = Qwen3RotaryEmbedding(config.head_dim, rope_parameters=config.rope_parameters)(x, POSITIONS)
-    own = attention(x, memory, decoder_position_ids=POSITIONS, encoder_position_ids=POSITIONS)[0]
+    output = attention(x, memory, decoder_position_ids=POSITIONS, encoder_position_ids=POSITIONS)[0]
     mask = attention._standalone_mask(x, 5, None, None, None)
     assert same_bits(
-        own, attention(x, memory, mask=mask, position_embeddings=tables, encoder_position_embeddings=tables)[0]
+        output, attention(x, memory, mask=mask, position_embeddings=tables, encoder_position_embeddings=tables)[0]
     )
 
 

@@ -72,8 +72,8 @@ def config_for(tokenizer: Any, rows: int, **fields: Any) -> Qwen3EncoderDecoderC
 
 
 def ids_of(tokenizer: Any, text: str) -> list[int]:
-    found: list[int] = tokenizer.encode(text, add_special_tokens=False)
-    return found
+    ids: list[int] = tokenizer.encode(text, add_special_tokens=False)
+    return ids
 
 
 def test_sentinel_i_is_the_row_behind_the_padded_size(tokenizer: Any, rows: int) -> None:
@@ -116,8 +116,8 @@ def test_no_id_of_the_padding_rows_comes_from_text(tokenizer: Any, plain: Any, r
 def test_text_to_row_to_text(tokenizer: Any, rows: int) -> None:
     model = Qwen3ForSeq2SeqLM(config_for(tokenizer, rows))
     ids = torch.tensor(ids_of(tokenizer, TEXTS[0]))
-    found = model.encoder.embed_tokens(ids)
-    looked_up = [int((model.shared.weight == row).all(-1).nonzero()[0]) for row in found]
+    embedded = model.encoder.embed_tokens(ids)
+    looked_up = [int((model.shared.weight == row).all(-1).nonzero()[0]) for row in embedded]
     assert looked_up == ids.tolist() and tokenizer.decode(looked_up) == TEXTS[0]
 
 

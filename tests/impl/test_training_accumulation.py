@@ -24,8 +24,8 @@ def batch(ids: Any) -> dict[str, torch.Tensor]:
 
 def gradients(model: Any, batches: list[dict[str, Any]]) -> dict[str, torch.Tensor]:
     model.zero_grad()
-    for one in batches:
-        model(**one).loss.backward()
+    for part in batches:
+        model(**part).loss.backward()
     return {name: parameter.grad.clone() for name, parameter in model.named_parameters()}
 
 
@@ -44,7 +44,7 @@ def moved_by_rounding(model: Any, batch: dict[str, torch.Tensor], expected: dict
     Adding up came to a quarter of it with three sets of kernels; a mean of means is 5,000 times as far off.
     """
     draw = torch.Generator().manual_seed(0)
-    kept = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
+    weights = {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
     with torch.no_grad():
         for parameter in model.parameters():
             off = 2 * torch.rand(parameter.shape, generator=draw, dtype=torch.float64) - 1
@@ -52,14 +52,14 @@ def moved_by_rounding(model: Any, batch: dict[str, torch.Tensor], expected: dict
     moved = gradients(model, [batch])
     with torch.no_grad():
         for name, parameter in model.named_parameters():
-            parameter.copy_(kept[name])
+            parameter.copy_(weights[name])
     return closeness(moved, expected)
 
 
 @pytest.mark.parametrize("as_tensor", [False, True])
 def test_losses_divided_by_the_labels_of_all_rows_add_up(model: Any, batch: Any, as_tensor: bool) -> None:
     count = (batch["labels"] != IGNORED).sum()
-    parts = [one | {"num_items_in_batch": count if as_tensor else int(count)} for one in rows(batch, 1)]
+    parts = [row | {"num_items_in_batch": count if as_tensor else int(count)} for row in rows(batch, 1)]
     whole, added = gradients(model, [batch]), gradients(model, parts)
     assert closeness(added, whole) < 2 * moved_by_rounding(model, batch, whole)
 
@@ -92,7 +92,7 @@ class _Items(torch.utils.data.Dataset):  # type: ignore[type-arg]
 def test_hugging_faces_trainer_accumulates_the_step_of_the_whole_batch(
     model: Any, make_model: Any, batch: Any, size: int, tmp_path: Any
 ) -> None:
-    def trained(one: Any, per_device: int) -> dict[str, torch.Tensor]:
+    def trained(network: Any, per_device: int) -> dict[str, torch.Tensor]:
         arguments = TrainingArguments(
             str(tmp_path),
             per_device_train_batch_size=per_device,
@@ -109,9 +109,9 @@ def test_hugging_faces_trainer_accumulates_the_step_of_the_whole_batch(
             disable_tqdm=True,
             dataloader_pin_memory=False,
         )
-        before = {name: p.detach().clone() for name, p in one.named_parameters()}
-        Trainer(one, arguments, train_dataset=_Items(batch)).train()
-        return {name: before[name] - p.detach() for name, p in one.named_parameters()}
+        before = {name: p.detach().clone() for name, p in network.named_parameters()}
+        Trainer(network, arguments, train_dataset=_Items(batch)).train()
+        return {name: before[name] - p.detach() for name, p in network.named_parameters()}
 
     whole = trained(make_model(pad_token_id=1), 4)
     assert closeness(trained(model, size), whole) < 1e-3  # of the step, which float32 rounds into the weights

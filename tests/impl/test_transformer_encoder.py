@@ -76,9 +76,11 @@ def test_a_post_norm_block_is_berts_layer(mask: torch.Tensor | None) -> None:
     )
     bert = loud(BertLayer(config))
     block = TransformerEncoderBlock(WIDTH, HEADS, INNER, pre_norm=False, layer_norm_eps=config.layer_norm_eps).eval()
-    own, state = bert.attention.self, {}
+    attention, state = bert.attention.self, {}
     for part in ("weight", "bias"):
-        state[f"self_attn.qkv_proj.{part}"] = torch.cat([getattr(one, part) for one in (own.query, own.key, own.value)])
+        state[f"self_attn.qkv_proj.{part}"] = torch.cat(
+            [getattr(projection, part) for projection in (attention.query, attention.key, attention.value)]
+        )
         for ours, theirs in (
             ("self_attn.out_proj", bert.attention.output.dense),
             ("norm1", bert.attention.output.LayerNorm),
@@ -129,11 +131,11 @@ def test_the_stack_is_its_parts(pre_norm: bool) -> None:
     assert (model.norm is not None) is pre_norm
     if pre_norm:
         states[-1] = nn.functional.layer_norm(x, (WIDTH,), model.norm.weight, model.norm.bias)
-    found = model(ids, REAL.long(), return_all_hidden_states=True)
-    assert len(found["all_hidden_states"]) == 4
-    for actual, expected in zip(found["all_hidden_states"], states, strict=True):
+    output = model(ids, REAL.long(), return_all_hidden_states=True)
+    assert len(output["all_hidden_states"]) == 4
+    for actual, expected in zip(output["all_hidden_states"], states, strict=True):
         torch.testing.assert_close(actual, expected)
-    assert torch.equal(found["last_hidden_state"], found["all_hidden_states"][-1])
+    assert torch.equal(output["last_hidden_state"], output["all_hidden_states"][-1])
     assert model(ids, REAL)["all_hidden_states"] is None
 
 
@@ -141,16 +143,16 @@ def test_the_stack_is_its_parts(pre_norm: bool) -> None:
 def test_what_stands_in_padding_moves_no_real_position(pre_norm: bool) -> None:
     model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=2, d_ff=INNER, max_len=9, pre_norm=pre_norm))
     ids = torch.randint(0, 50, (3, 7), generator=torch.Generator().manual_seed(2))
-    other = torch.where(REAL, ids, (ids + 11) % 50)
-    one, two = (model(given, REAL)["last_hidden_state"][REAL] for given in (ids, other))
-    assert torch.equal(one, two)
+    changed = torch.where(REAL, ids, (ids + 11) % 50)
+    first, second = (model(tokens, REAL)["last_hidden_state"][REAL] for tokens in (ids, changed))
+    assert torch.equal(first, second)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_a_row_of_padding_alone_stays_finite(dtype: torch.dtype) -> None:
     model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=2, d_ff=INNER, max_len=9)).to(dtype)
-    found = model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([[1] * 5, [0] * 5]))
-    assert found["last_hidden_state"].isfinite().all()
+    output = model(torch.zeros(2, 5, dtype=torch.long), torch.tensor([[1] * 5, [0] * 5]))
+    assert output["last_hidden_state"].isfinite().all()
 
 
 def test_dropout_is_for_training_alone() -> None:
@@ -164,9 +166,9 @@ def test_dropout_is_for_training_alone() -> None:
 
 def everything_dropped(module: nn.Module, name: str) -> Any:
     """The module in training, one of its dropouts dropping everything and the others nothing."""
-    for own, one in module.named_modules():
-        if isinstance(one, nn.Dropout):
-            one.p = 1.0 if own == name else 0.0
+    for path, submodule in module.named_modules():
+        if isinstance(submodule, nn.Dropout):
+            submodule.p = 1.0 if path == name else 0.0
     return module.train()
 
 
@@ -187,8 +189,8 @@ def test_dropout_drops_attention_weights() -> None:
 def test_dropout_drops_attention_weights_whatever_computes_them(attention: str) -> None:
     model = loud(TransformerEncoder(50, WIDTH, HEADS, num_layers=1, d_ff=INNER, max_len=9))
     model.set_attn_implementation(attention)
-    own = everything_dropped(model, "layers.0.self_attn.dropout").layers[0].self_attn
-    assert torch.equal(own(drawn(3, 7, WIDTH))[0], own.out_proj.bias.expand(3, 7, -1))
+    self_attn = everything_dropped(model, "layers.0.self_attn.dropout").layers[0].self_attn
+    assert torch.equal(self_attn(drawn(3, 7, WIDTH))[0], self_attn.out_proj.bias.expand(3, 7, -1))
 
 
 def test_dropout_drops_both_branches() -> None:

@@ -26,8 +26,8 @@ def _refusal(directory: Path, **options: Any) -> str:
     return str(caught.value)
 
 
-def _same(one: torch.nn.Module, other: torch.nn.Module) -> bool:
-    ours, theirs = one.state_dict(), other.state_dict()
+def _same(first: torch.nn.Module, second: torch.nn.Module) -> bool:
+    ours, theirs = first.state_dict(), second.state_dict()
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
@@ -98,8 +98,8 @@ def test_nothing_is_written_when_a_value_does_not_fit(save_hf: Any) -> None:
 def test_weights_are_cast_from_every_dtype_to_every_other(save_hf: Any, make_hf: Any, source: Any, target: Any) -> None:
     hf, directory = save_hf("cast", make_hf(tie_word_embeddings=False).to(source))
     model = initialize_from_qwen3(directory, 7, dtype=target)
-    wanted = hf.model.layers[2].mlp.down_proj.weight.to(target or source)
-    assert torch.equal(model.encoder.layers[2].mlp.down_proj.weight, wanted)
+    expected = hf.model.layers[2].mlp.down_proj.weight.to(target or source)
+    assert torch.equal(model.encoder.layers[2].mlp.down_proj.weight, expected)
     assert {parameter.dtype for parameter in model.parameters()} == {target or source} == {model.config.dtype}
     assert all(verify_weight_initialization(model, directory).values())
 
@@ -144,10 +144,10 @@ def test_a_tensor_under_another_name_is_missing_extra_and_perhaps_renamed(save_h
 
 def test_of_two_candidates_for_a_name_none_is_suggested(save_hf: Any) -> None:
     _, directory = save_hf()
-    other = "model.layers.2.self_attn.q_norm.weight"
-    _edit(directory, lambda tensors: tensors.update({f"{name}_": tensors.pop(name) for name in (NORM, other)}))
+    renamed = "model.layers.2.self_attn.q_norm.weight"
+    _edit(directory, lambda tensors: tensors.update({f"{name}_": tensors.pop(name) for name in (NORM, renamed)}))
     message = _refusal(directory)
-    assert f"missing: {directory}: {NORM}" in message and f"missing: {directory}: {other}" in message
+    assert f"missing: {directory}: {NORM}" in message and f"missing: {directory}: {renamed}" in message
     assert "perhaps renamed" not in message
 
 

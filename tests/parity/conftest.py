@@ -51,7 +51,7 @@ def pytest_runtest_makereport(
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A test that runs our implementation in another way is red beside those of the goldens."""
     report = yield
-    known = {tuple(one) for one in report.user_properties}
+    known = {tuple(entry) for entry in report.user_properties}
     if report.failed and not known & {ITSELF, DOWNSTREAM}:
         report.user_properties.append(BESIDE)
     return report

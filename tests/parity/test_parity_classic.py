@@ -21,9 +21,11 @@ from qwen3_parity.recording.record import record
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 NAMES = ("classic/pre_norm", "classic/post_norm", "classic/bert")
 GOLDENS = {name: read(GOLDEN_ROOT / "cases" / f"{name}.pb") for name in NAMES}
-PARAMETERS = [(name, one.name) for name, golden in GOLDENS.items() for one in golden.parameters]
+PARAMETERS = [(name, parameter.name) for name, golden in GOLDENS.items() for parameter in golden.parameters]
 FEW = [
-    (name, one) for name, one in PARAMETERS if (".layers." not in one) or (name, ".1." in one) == ("classic/bert", True)
+    (name, pair)
+    for name, pair in PARAMETERS
+    if (".layers." not in pair) or (name, ".1." in pair) == ("classic/bert", True)
 ]
 """One layer, and what stands outside of layers."""
 Change = Callable[[ClassicEncoder], None]
@@ -48,7 +50,7 @@ def wrong(verdicts: Verdicts) -> list[str]:
 
 def blamed(name: str, candidate: Recording) -> set[str]:
     verdicts = replay(candidate, weights_of(GOLDENS[name], CHECKPOINTS), GOLDENS[name])
-    return {one.name for one in verdicts if not one.passed}
+    return {verdict.name for verdict in verdicts if not verdict.passed}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -63,7 +65,7 @@ def test_our_classic_encoder_is_the_reference(name: str, backend: str, tmp_path:
 
 @pytest.mark.parametrize(
     ("name", "parameter"),
-    [pytest.param(*one, marks=() if one in FEW else pytest.mark.slow) for one in PARAMETERS],
+    [pytest.param(*pair, marks=() if pair in FEW else pytest.mark.slow) for pair in PARAMETERS],
 )
 def test_one_changed_element_of_a_parameter_is_found_and_its_op_is_blamed(
     name: str, parameter: str, tmp_path: Path
@@ -82,9 +84,9 @@ def test_one_changed_element_of_a_parameter_is_found_and_its_op_is_blamed(
     candidate = run(name, tmp_path, change)
     verdicts = check(golden, candidate)
     assert any("checkpoint as loaded differs" in str(problem) for problem in verdicts.problems)
-    found = wrong(verdicts)
+    names = wrong(verdicts)
     if not parameter.endswith("qkv_proj.bias"):  # a key's bias moves a row's scores alike, its own tap shows it
-        assert set(found) & {"pre_norm.norm", "post_norm.last_hidden_state"}
+        assert set(names) & {"pre_norm.norm", "post_norm.last_hidden_state"}
     assert blamed(name, candidate) == {parameter.rpartition(".")[0]}
 
 
@@ -96,8 +98,8 @@ def test_the_classic_output_cannot_be_left_out(name: str) -> None:
     run_without.materialised.remove(last)
     tensors = [item for item in golden if item.info.name != last]
     candidate = Recording(golden.case, golden.provenance, run_without, tensors)
-    found = check(golden, candidate)
-    assert (found.word, found.no_results) == ("partial", [f"{last} (step 0)"])
+    verdicts = check(golden, candidate)
+    assert (verdicts.word, verdicts.no_results) == ("partial", [f"{last} (step 0)"])
 
 
 def moved(golden: Recording, name: str, row: int, by: float) -> Recording:
@@ -122,8 +124,8 @@ def test_a_hidden_key_has_a_probability_of_exactly_0() -> None:
     assert values[1, 0, 0, 4] == 0
     values[1, 0, 0, 4] = 1e-20
     tensors = [Tensor(t.info, values) if t.info.name == name else t for t in golden]
-    found = check(golden, Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters))
-    assert [str(problem.rule) for problem in found.problems] == ["probability of a hidden key is not exactly 0"]
+    verdicts = check(golden, Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters))
+    assert [str(problem.rule) for problem in verdicts.problems] == ["probability of a hidden key is not exactly 0"]
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -131,7 +133,7 @@ def test_our_parameters_have_the_canonical_names(name: str) -> None:
     golden = GOLDENS[name]
     runner = factory()(golden.case, checkpoint_directories(golden.case, CHECKPOINTS))
     assert isinstance(runner, ClassicEncoder)
-    assert set(runner.parameters) == {one.name for one in golden.parameters}
+    assert set(runner.parameters) == {parameter.name for parameter in golden.parameters}
 
 
 def test_our_classic_encoder_refuses_another_networks_checkpoint() -> None:

@@ -77,11 +77,11 @@ def test_the_recording_is_complete_and_of_the_same_case(golden: Path, judge: Jud
 @pytest.mark.parametrize(("component", "golden"), PAIRS)
 def test_a_component_is_within_its_budget(component: str, golden: Path, judge: Judge) -> None:
     verdicts = judge(golden)
-    own = [tap for tap in verdicts.taps if component_of(tap.name, verdicts.case.op) == component]
-    if not own:
+    taps = [tap for tap in verdicts.taps if component_of(tap.name, verdicts.case.op) == component]
+    if not taps:
         missing = [name for name in verdicts.not_materialised if component_of(name.split(" ")[0]) == component]
         pytest.skip(f"never materialised: {', '.join(missing) or component}")
-    require(verdicts, own)
+    require(verdicts, taps)
 
 
 def test_every_component_is_shown_by_some_golden() -> None:

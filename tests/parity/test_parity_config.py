@@ -31,4 +31,4 @@ def test_our_configuration_is_the_cases(path: Path) -> None:
     assert config.rope_parameters["rope_theta"] == expected.rope_theta
     windows = [config.window(kind) or 0 for kind in config.layer_types]
     sliding = [kind == "sliding_attention" for kind in expected.layer_types]
-    assert windows == [expected.sliding_window if one else 0 for one in sliding]
+    assert windows == [expected.sliding_window if windowed else 0 for windowed in sliding]

@@ -64,18 +64,20 @@ def test_a_wrong_shift_shows_where_ids_come_from_labels_alone(
     assert verdicts.first_bad.name == "decoder.embed_tokens"
     golden = read(TRAINING / "from_labels.pb")
     ops = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), golden)
-    assert {one.name for one in ops if not one.passed} == {"decoder.embed_tokens"}
+    assert {verdict.name for verdict in ops if not verdict.passed} == {"decoder.embed_tokens"}
 
 
 def test_the_model_makes_the_ids_by_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[Mapping[str, Any]] = []
+    calls: list[Mapping[str, Any]] = []
     forward = Qwen3ForSeq2SeqLM.forward
 
     def spied(self: Any, **arguments: Any) -> Any:
-        seen.append(arguments)
+        calls.append(arguments)
         return forward(self, **arguments)
 
     monkeypatch.setattr(Qwen3ForSeq2SeqLM, "forward", spied)
     verdicts, _ = judge("from_labels", tmp_path, None, monkeypatch)
     assert verdicts.exit_code == 0 and verdicts.compared == verdicts.of
-    assert [sorted(name for name in one if "ids" in name and one[name] is not None) for one in seen] == [["input_ids"]]
+    assert [sorted(name for name in call if "ids" in name and call[name] is not None) for call in calls] == [
+        ["input_ids"]
+    ]

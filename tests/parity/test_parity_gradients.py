@@ -56,9 +56,9 @@ def load(name: str, attention: str) -> Qwen3ForSeq2SeqLM:
     return model
 
 
-def train(model: Qwen3ForSeq2SeqLM, given: Values, labels: Array) -> tuple[float, Values, Values]:
+def train(model: Qwen3ForSeq2SeqLM, arrays: Values, labels: Array) -> tuple[float, Values, Values]:
     """One step: the loss, the gradients of the parameters, and those of both stacks' embedded tokens."""
-    tensors = {name.removeprefix("input."): torch.from_numpy(value) for name, value in given.items()}
+    tensors = {name.removeprefix("input."): torch.from_numpy(value) for name, value in arrays.items()}
     embedded = {stack: model.shared(tensors[f"{stack}_input_ids"]) for stack in ("encoder", "decoder")}
     for value in embedded.values():
         value.retain_grad()
@@ -79,7 +79,7 @@ def train(model: Qwen3ForSeq2SeqLM, given: Values, labels: Array) -> tuple[float
 @cache
 def truth(name: str) -> Values:
     """The specification's loss and gradients by tap, on the cos and sin that the model computes."""
-    definition, given, model = case(name), inputs_of(name), load(name, "eager")
+    definition, arrays, model = case(name), inputs_of(name), load(name, "eager")
     directories = CHECKPOINTS / definition.encoder, CHECKPOINTS / definition.decoder
     config = model_config(directories[1], rotate_encoder_keys=definition.rotate_encoder_keys)
     weights = dict(load_weights(*directories))
@@ -87,14 +87,14 @@ def truth(name: str) -> Values:
 
     angles: dict[tuple[str, int], Array] = {}
     for which in ("encoder", "decoder"):
-        positions = torch.from_numpy(given[f"input.{which}_position_ids"])
+        positions = torch.from_numpy(arrays[f"input.{which}_position_ids"])
         cos, sin = getattr(model, which).rotary_emb(model.shared.weight, positions)
         angles |= {(f"{which}.cos", 0): cos.numpy(), (f"{which}.sin", 0): sin.numpy()}
     angles |= {(f"decoder.encoder_{table}", 0): angles[f"encoder.{table}", 0] for table in ("cos", "sin")}
-    steps = given["input.decoder_input_ids"].shape[1:]
+    steps = arrays["input.decoder_input_ids"].shape[1:]
     training = pb.Training(padding_idx=model.config.padding_idx)
     step = pb.Case(config=config, steps=steps, training=training)
-    scope, taps = Scope(config, given | {"input.labels": labels_of(name)}, steps, step), Values()
+    scope, taps = Scope(config, arrays | {"input.labels": labels_of(name)}, steps, step), Values()
     spec_run(weights, scope, angles, lambda _, tap, value: taps.__setitem__(tap, value), FLOAT64)
     return {tap: value for tap, value in taps.items() if tap.startswith("gradient.") or tap == "loss"}
 

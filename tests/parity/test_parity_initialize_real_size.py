@@ -43,7 +43,7 @@ def anonymous(process: int) -> int:
     return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("RssAnon:")), 0)
 
 
-def measured(what: str, *arguments: object) -> tuple[int, str, int]:
+def measured(label: str, *arguments: object) -> tuple[int, str, int]:
     """Exit code, both outputs and peak anonymous memory of a Python process of its own, sampled every 10 ms."""
     start, peak = time.perf_counter(), 0
     command = [sys.executable, *map(str, arguments)]
@@ -54,7 +54,7 @@ def measured(what: str, *arguments: object) -> tuple[int, str, int]:
                 time.sleep(0.01)
         said.seek(0)
         text = said.read()
-    print(f"\n{what}: {time.perf_counter() - start:.1f} s, peak {peak / 1e9:.2f} GB anonymous")
+    print(f"\n{label}: {time.perf_counter() - start:.1f} s, peak {peak / 1e9:.2f} GB anonymous")
     return process.returncode, text, peak
 
 

@@ -129,8 +129,8 @@ def test_qwen3_8b_is_captured_checked_and_diagnosed_in_4_gb(qwen3_8b: Path, tmp_
     assert {item.info.name for item in recording} == set(expected)
     assert sum(item.info.HasField("floor") for item in recording) > 0.8 * len(recording.tensors)
     checked = run("check", golden, golden, "--json")
-    found = json.loads(checked.text)
+    verdicts = json.loads(checked.text)
     judged = sum(not item.info.name.startswith("input.") for item in recording)
-    assert found["verdict"] == "parity" and found["compared"] == found["of"] == judged
+    assert verdicts["verdict"] == "parity" and verdicts["compared"] == verdicts["of"] == judged
     diagnosed = run("diagnose", golden, golden, "--model", qwen3_8b)
     assert checked.anonymous <= 4 * GB and diagnosed.anonymous <= 4 * GB

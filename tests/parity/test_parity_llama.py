@@ -89,8 +89,8 @@ def inverted(model: Any) -> None:
     plain = 1 / 100.0 ** (torch.arange(5) / 5)
     turns = 256 * plain / (2 * math.pi)
     between = (turns > 1.25) & (turns < 9)
-    kept = (turns - 1.25) / (9 - 1.25)
-    rotary.inv_freq = torch.where(between, plain * (1 - kept) + plain / 3 * kept, scaled)
+    share = (turns - 1.25) / (9 - 1.25)
+    rotary.inv_freq = torch.where(between, plain * (1 - share) + plain / 3 * share, scaled)
 
 
 def qk_norm(model: Any) -> None:
@@ -136,14 +136,14 @@ MISTAKES: dict[str, tuple[Callable[[Any], None], str, str]] = {
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("what", MISTAKES)
-def test_what_a_port_gets_wrong_is_blamed_and_named(what: str) -> None:
-    change, place, name = MISTAKES[what]
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_what_a_port_gets_wrong_is_blamed_and_named(mistake: str) -> None:
+    change, place, name = MISTAKES[mistake]
     golden = golden_of("llama/ragged_decode")
-    made = candidate(golden, change=change)
-    verdicts = check(golden, made)
+    recording = candidate(golden, change=change)
+    verdicts = check(golden, recording)
     assert verdicts.exit_code == 1
-    diagnosis = diagnose(golden, made, weights_of(golden, CHECKPOINTS))
+    diagnosis = diagnose(golden, recording, weights_of(golden, CHECKPOINTS))
     places = {pattern for fault in diagnosis.faults for pattern in fault.places}
     assert places == ({place, place.replace("q_rope", "k_rope")})
     assert {fault.name for fault in diagnosis.faults} == {name}

@@ -36,15 +36,15 @@ def of_the_first_row(inputs: dict[str, Array]) -> None:
 
 def recorded(change: Change, path: Path) -> Recording:
     def build(*arguments: Any) -> Any:
-        right = factory()(*arguments)
+        plain = factory()(*arguments)
 
         class Wrong:
-            producer, run, parameters = right.producer, right.run, right.parameters
+            producer, run, parameters = plain.producer, plain.run, plain.parameters
 
             def __call__(self, case: Any, inputs: Mapping[str, Array], *more: Any) -> None:
-                given = dict(inputs)
-                change(given)
-                right(case, given, *more)
+                changed = dict(inputs)
+                change(changed)
+                plain(case, changed, *more)
 
         return Wrong()
 

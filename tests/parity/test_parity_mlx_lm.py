@@ -41,15 +41,15 @@ def recorded(case: str, factory: Factory, folder: Path) -> tuple[Any, Any]:
 @pytest.mark.parametrize("case", CASES)
 def test_mlx_lm_is_parity_in_its_run_and_in_every_op(case: str, factory: Factory, tmp_path: Path) -> None:
     golden, candidate = recorded(case, factory, tmp_path)
-    found = check(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert (found.word, found.judged, found.problems) == ("parity", "run and ops", [])
+    verdicts = check(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert (verdicts.word, verdicts.judged, verdicts.problems) == ("parity", "run and ops", [])
 
 
 def test_both_numbers_that_it_drops_of_a_yarn_config_are_named(factory: Factory, tmp_path: Path) -> None:
     golden, candidate = recorded("decoder/yarn_stated", factory, tmp_path)
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
     assert check(golden, candidate, weights).exit_code == 1
-    assert {one.op for one in replay(candidate, weights, golden) if not one.passed} == {"rope"}
+    assert {verdict.op for verdict in replay(candidate, weights, golden) if not verdict.passed} == {"rope"}
     names = {fault.name for fault in diagnose(golden, candidate, weights).faults}
     assert names == {"yarn.truncate+yarn.attention_factor"}
 

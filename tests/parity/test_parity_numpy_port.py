@@ -63,5 +63,5 @@ def test_interleaved_rope_in_the_port_is_found_and_nothing_else_is_accused(
     assert verdicts.exit_code == 1 and verdicts.first_bad is not None
     assert verdicts.first_bad.name == "decoder.layers.0.merged_attn.q_rope"
     recording = read(tmp_path / "port.pb")
-    wrong = {one.name for one in replay(recording, weights_of(recording, CHECKPOINTS)) if not one.passed}
+    wrong = {verdict.name for verdict in replay(recording, weights_of(recording, CHECKPOINTS)) if not verdict.passed}
     assert wrong == {f"decoder.layers.{n}.merged_attn.{x}_rope" for n in range(3) for x in "qk"}

@@ -37,7 +37,7 @@ def port() -> Any:
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every checkpoint of these cases, exported in small parts."""
     folder = tmp_path_factory.mktemp("exports")
-    for name in sorted({one.name for path in CASES for one in read(path).case.checkpoint}):
+    for name in sorted({checkpoint.name for path in CASES for checkpoint in read(path).case.checkpoint}):
         export_weights(GOLDEN_ROOT / "checkpoints" / name, folder / name, name, 100_000)
     return folder
 

@@ -42,7 +42,7 @@ def one_block(port: Any) -> Callable[[pb.Case, Mapping[str, Path]], Any]:
         model = port.Qwen3(checkpoints["decoder"], case.config)
         model.weights = {name: array for name, array in model.weights.items() if name.startswith("model.layers.0.")}
 
-        def run(case: pb.Case, inputs: Mapping[str, Any], tap: Any, wanted: Any) -> None:
+        def run(case: pb.Case, inputs: Mapping[str, Any], tap: Any, records: Any) -> None:
             states, stop, cache = inputs["input.decoder_inputs_embeds"], 0, port.Cache()
             for step, length in enumerate(case.steps):
                 now, stop = slice(stop, stop + length), stop + length
@@ -50,12 +50,12 @@ def one_block(port: Any) -> Callable[[pb.Case, Mapping[str, Path]], Any]:
                 padding = inputs["input.decoder_attention_mask"][:, :stop]
 
                 def show(name: str, value: Any, step: int = step) -> None:
-                    if wanted(name):
+                    if records(name):
                         tap(name, step, value)
 
                 model.block(0, states[:, now], tables, padding, cache, show)
 
-        patterns = [one for one in read(CAUSAL).run.materialised if ".layers." in one]
+        patterns = [pattern for pattern in read(CAUSAL).run.materialised if ".layers." in pattern]
         run.run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=patterns)  # type: ignore[attr-defined]
         return run
 
@@ -75,20 +75,22 @@ def test_a_block_holds_nothing_behind_or_before_its_layer(path: Path) -> None:
     tables = {f"{stack}.{name}" for name in ("position_ids", "inv_freq", "cos", "sin")}
     rest = {name for name in names if not name.startswith(("input.", f"{stack}.layers.0."))}
     assert rest == tables and f"input.{stack}_inputs_embeds" in names and f"{stack}.layers.0.output" in names
-    assert golden.case.mode == pb.BLOCK and all(f"{stack}.layers.0." in one.name for one in golden.parameters)
+    assert golden.case.mode == pb.BLOCK and all(
+        f"{stack}.layers.0." in parameter.name for parameter in golden.parameters
+    )
 
 
 def test_a_port_of_one_block_is_at_parity(port: Any, tmp_path: Path) -> None:
     verdicts, recording = judge(port, tmp_path)
     assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
     assert verdicts.compared == 69 and not verdicts.identical
-    assert all(one.passed for one in replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL)))
+    assert all(verdict.passed for verdict in replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL)))
 
 
 def test_a_block_shown_by_its_output_alone_is_at_parity(port: Any, tmp_path: Path) -> None:
     verdicts, recording = judge(port, tmp_path, ("*.output",))
     assert verdicts.exit_code == 0 and verdicts.compared == 3
-    assert all(one.passed for one in replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL)))
+    assert all(verdict.passed for verdict in replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL)))
 
 
 def test_a_block_without_its_output_has_shown_nothing(port: Any, tmp_path: Path) -> None:
@@ -105,7 +107,7 @@ def test_a_wrong_residual_is_found_in_a_block_that_shows_its_output_alone(
     verdicts, recording = judge(port, tmp_path, (*TAP_SETS["layer"],))
     assert verdicts.exit_code == 1
     ops = replay(recording, weights_of(recording, CHECKPOINTS), read(CAUSAL))
-    assert {one.name for one in ops if not one.passed} == {"decoder.layers.0.output"}
+    assert {verdict.name for verdict in ops if not verdict.passed} == {"decoder.layers.0.output"}
 
 
 @pytest.mark.sample(every=3)
@@ -120,11 +122,11 @@ def test_a_wrong_residual_is_found_in_a_block_that_shows_its_output_alone(
     ],
 )
 def test_a_bug_of_the_catalogue_is_caught_blamed_and_named_in_one_block(name: str, case: str) -> None:
-    mutant = next(one for one in catalogue() if one.name == name)
-    found = run_case(mutant, f"block/{case}", by_diagnosis)
-    assert found.caught and not found.failure
-    assert found.blamed and not found.innocents
-    assert set(found.diagnoses.values()) <= mutant.named
+    mutant = next(entry for entry in catalogue() if entry.name == name)
+    outcome = run_case(mutant, f"block/{case}", by_diagnosis)
+    assert outcome.caught and not outcome.failure
+    assert outcome.blamed and not outcome.innocents
+    assert set(outcome.diagnoses.values()) <= mutant.named
 
 
 def test_hidden_states_that_are_looked_up_again_are_not_the_case(port: Any, tmp_path: Path) -> None:
@@ -133,9 +135,9 @@ def test_hidden_states_that_are_looked_up_again_are_not_the_case(port: Any, tmp_
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Any:
         plain = port.factory(case, checkpoints)
 
-        def run(case: pb.Case, inputs: Mapping[str, Any], tap: Any, wanted: Any) -> None:
+        def run(case: pb.Case, inputs: Mapping[str, Any], tap: Any, records: Any) -> None:
             doubled = inputs["input.decoder_inputs_embeds"] * np.float32(2)
-            plain(case, {**inputs, "input.decoder_inputs_embeds": doubled}, tap, wanted)
+            plain(case, {**inputs, "input.decoder_inputs_embeds": doubled}, tap, records)
 
         return run
 

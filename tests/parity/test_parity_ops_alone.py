@@ -29,8 +29,8 @@ def parameters(golden: Recording) -> Mapping[str, Array]:
 def on_the_goldens_inputs(golden: Recording, candidate: Recording) -> list[OpVerdict]:
     weights = parameters(golden)
     judge = TapJudge.of(golden, weights, golden)
-    made = {item.key for item in judge.taps()}
-    return [judge.alone(item)[0] for item in candidate if item.key in made]
+    keys = {item.key for item in judge.taps()}
+    return [judge.alone(item)[0] for item in candidate if item.key in keys]
 
 
 def explain(verdicts: list[OpVerdict]) -> str:

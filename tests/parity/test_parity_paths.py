@@ -57,9 +57,9 @@ def test_every_path_through_a_request_gives_the_goldens_logits(name: str, path: 
     total = sum(recording.case.steps)
     chunks = [3] * (total // 3) + ([total % 3] if total % 3 else [])
     steps = {"at once": [total], "chunks of three": chunks, "token by token": [1] * total}[path]
-    wanted, floor = expected(recording)
+    golden_logits, floor = expected(recording)
     real = inputs_of(recording)["input.decoder_attention_mask"]
-    metrics = compare(logits(recording, steps), wanted, real[:, :, None], axes=("batch", "query", "vocab"))
+    metrics = compare(logits(recording, steps), golden_logits, real[:, :, None], axes=("batch", "query", "vocab"))
     assert metrics.rms <= 4 * floor.rms
     assert metrics.max <= 8 * floor.max
     assert metrics.row <= 8 * floor.row
@@ -70,18 +70,18 @@ def bare_logits(recording: Recording) -> list[torch.Tensor]:
     """The logits of each step by a model that nothing is attached to."""
     model = runner(recording).model
     model.set_attn_implementation("eager")
-    given = {name.removeprefix("input."): torch.from_numpy(a.copy()) for name, a in inputs_of(recording).items()}
-    encoder = {"attention_mask": given["encoder_attention_mask"], "position_ids": given["encoder_position_ids"]}
-    encoded = model.encoder(input_ids=given["encoder_input_ids"], **encoder)
+    inputs = {name.removeprefix("input."): torch.from_numpy(a.copy()) for name, a in inputs_of(recording).items()}
+    encoder = {"attention_mask": inputs["encoder_attention_mask"], "position_ids": inputs["encoder_position_ids"]}
+    encoded = model.encoder(input_ids=inputs["encoder_input_ids"], **encoder)
     outputs, cache, start = [], None, 0
     for length in recording.case.steps:
         stop = start + length
         output = model(
             encoder_outputs=encoded,
             **encoder,
-            decoder_input_ids=given["decoder_input_ids"][:, start:stop],
-            decoder_attention_mask=given["decoder_attention_mask"][:, :stop],
-            decoder_position_ids=given["decoder_position_ids"][:, start:stop],
+            decoder_input_ids=inputs["decoder_input_ids"][:, start:stop],
+            decoder_attention_mask=inputs["decoder_attention_mask"][:, :stop],
+            decoder_position_ids=inputs["decoder_position_ids"][:, start:stop],
             past_key_values=cache,
             use_cache=True,
         )

@@ -75,7 +75,7 @@ def test_positions_that_start_again_at_each_step_are_found_in_the_plainest_case(
     assert judge("plain", port, tmp_path).exit_code == 1
     recording = read(tmp_path / "port.pb")
     verdicts = replay(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), read(DECODER / "plain.pb"))
-    assert {one.name for one in verdicts if not one.passed} == {"decoder.position_ids"}
+    assert {verdict.name for verdict in verdicts if not verdict.passed} == {"decoder.position_ids"}
 
 
 def test_rows_that_are_exchanged_need_two_of_them(port: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

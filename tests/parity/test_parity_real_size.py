@@ -74,12 +74,12 @@ def test_the_whole_road_at_the_size_of_qwen3_0_6b(checkpoint: tuple[Path, str], 
     golden, candidate = tmp_path / "real.pb", tmp_path / "ours.pb"
     for backend in ("eager", "sdpa"):
         run("record", golden, "--model", directory, "--backend", backend, "--out", candidate)
-        found = json.loads(run("check", golden, candidate, "--json"))
+        shown = json.loads(run("check", golden, candidate, "--json"))
         print(
-            f"{dtype}, {backend}: {found['verdict']}, {found['compared']} of {found['of']} taps, worst {found['worst']}"
+            f"{dtype}, {backend}: {shown['verdict']}, {shown['compared']} of {shown['of']} taps, worst {shown['worst']}"
         )
-        assert found["verdict"] == "parity"
-        assert found["compared"] > 28 * 2 * 20 and (found["compared"] == found["of"]) is (backend == "eager")
+        assert shown["verdict"] == "parity"
+        assert shown["compared"] > 28 * 2 * 20 and (shown["compared"] == shown["of"]) is (backend == "eager")
     inputs = read(golden)["input.encoder_input_ids", 0].array
     print(f"{inputs.shape[1]} tokens in, steps {list(read(golden).case.steps)}, {golden.stat().st_size / 1e6:.0f} MB")
     assert inputs.shape[1] >= 64
@@ -143,10 +143,10 @@ def test_three_mistakes_at_the_size_of_qwen3_0_6b_are_named(tmp_path: Path) -> N
     golden, candidate = tmp_path / "real.pb", tmp_path / "mutant.pb"
     record(read(golden), candidate, seeded, model=directory)
     forward = bare_forward(directory, golden)
-    found, seconds, peak = diagnosed(golden, candidate, "--model", directory)
+    diagnosis, seconds, peak = diagnosed(golden, candidate, "--model", directory)
     ratio = seconds / forward
     print(f"\nforward {forward:.2f} s; diagnose {seconds:.1f} s, {ratio:.1f} × it; {peak / 1e9:.2f} GB anonymous")
-    assert {fault["place"]: fault["explanations"][0]["name"] for fault in found["faults"]} == {
+    assert {fault["place"]: fault["explanations"][0]["name"] for fault in diagnosis["faults"]} == {
         "encoder.layers.{layer}.input_layernorm": "norm.eps",
         "decoder.layers.{layer}.merged_attn.scores": "scores.scale",
         "decoder.layers.{layer}.mlp.up_proj": "weight.other_tensor",

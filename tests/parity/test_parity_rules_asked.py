@@ -39,16 +39,16 @@ OF_PORT = {
 
 
 def loaded(monkeypatch: pytest.MonkeyPatch, change: Mapping[str, tuple[str, str]]) -> ModuleType:
-    """The NumPy port as a process, with `(right, wrong)` text in the files that `change` names."""
+    """The NumPy port as a process, with `(correct, wrong)` text in the files that `change` names."""
     for name in ("numpy_port", "numpy_process"):
         source = (EXAMPLES / f"{name}.py").read_text(encoding="utf-8")
-        right, wrong = change.get(name, ("", ""))
-        assert not right or source.count(right) == 1
+        correct, wrong = change.get(name, ("", ""))
+        assert not correct or source.count(correct) == 1
         spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
         assert spec is not None
         module = importlib.util.module_from_spec(spec)
         monkeypatch.setitem(sys.modules, name, module)
-        exec(compile(source.replace(right, wrong) if right else source, name, "exec"), module.__dict__)
+        exec(compile(source.replace(correct, wrong) if correct else source, name, "exec"), module.__dict__)
     return sys.modules["numpy_process"]
 
 
@@ -73,8 +73,8 @@ def test_the_port_keeps_the_rule(case: str, answered: Callable[..., Verdicts]) -
 
 @pytest.mark.parametrize("rule", OF_PORT)
 def test_a_port_that_breaks_a_rule_is_red_where_it_is_asked(rule: str, answered: Callable[..., Verdicts]) -> None:
-    file, right, wrong, case = OF_PORT[rule]
-    assert answered(case, {file: (right, wrong)}).exit_code == 1
+    file, correct, wrong, case = OF_PORT[rule]
+    assert answered(case, {file: (correct, wrong)}).exit_code == 1
 
 
 def rounded(weight: Array) -> Array:
@@ -96,6 +96,6 @@ def test_weights_that_are_cut_to_bfloat16_are_red_and_rounded_ones_are_not(
     name = golden.case.checkpoint[0].name
     shutil.copytree(GOLDEN_ROOT / "checkpoints" / name, tmp_path / name)
     weights = load_file(tmp_path / name / "model.safetensors")
-    save_file({key: narrowed(one) for key, one in weights.items()}, tmp_path / name / "model.safetensors")
+    save_file({key: narrowed(tensor) for key, tensor in weights.items()}, tmp_path / name / "model.safetensors")
     record(golden, tmp_path / "port.pb", sys.modules["numpy_port"].factory, checkpoints=tmp_path)
     assert check(golden, tmp_path / "port.pb").exit_code == code

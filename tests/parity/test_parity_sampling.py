@@ -62,13 +62,13 @@ def theirs(reference: Reference, rows: Rows, kind: str) -> list[list[int]]:
 
 def generated(model: Any, rows: Rows, kind: str, **options: Any) -> list[list[int]]:
     ids = tensor(rows, "decoder_input_ids")
-    given = {"attention_mask": tensor(rows, "encoder_attention_mask"), "decoder_input_ids": ids}
-    given["decoder_attention_mask"] = tensor(rows, "decoder_attention_mask")
+    arguments = {"attention_mask": tensor(rows, "encoder_attention_mask"), "decoder_input_ids": ids}
+    arguments["decoder_attention_mask"] = tensor(rows, "decoder_attention_mask")
     if "encoder_outputs" not in options:
-        given["input_ids"] = tensor(rows, "encoder_input_ids")
+        arguments["input_ids"] = tensor(rows, "encoder_input_ids")
     torch.manual_seed(SEED)
-    made = model.generate(**given, **settings(kind), decoder_start_token_id=ids[:, 0].tolist(), **options)
-    return made.tolist()  # type: ignore[no-any-return]
+    sequences = model.generate(**arguments, **settings(kind), decoder_start_token_id=ids[:, 0].tolist(), **options)
+    return sequences.tolist()  # type: ignore[no-any-return]
 
 
 @pytest.mark.parametrize("cache", ["dynamic", "static"])

@@ -54,7 +54,7 @@ class Alone(EncoderDecoder):
     """Our model under plain SDPA, looked at from outside of its layers."""
 
     @contextmanager
-    def _recorded(self, tap: Tap, step: int, wanted: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
+    def _recorded(self, tap: Tap, step: int, records: Callable[[str], bool], encoder_length: int) -> Iterator[None]:
         decoder: Any = self.model.decoder
 
         def outside(_module: Any, _args: Any, output: Any) -> None:
@@ -63,7 +63,7 @@ class Alone(EncoderDecoder):
             for index in range(len(decoder.layers)):
                 for name, (half, which) in IN_CACHE.items():
                     layer, place = halves[half].layers[index], f"decoder.layers.{index}.merged_attn.{name}"
-                    if wanted(place):
+                    if records(place):
                         tap(place, step, (layer.keys, layer.values)[which].clone())
             tap("decoder.norm", step, output.last_hidden_state)
 
@@ -97,44 +97,44 @@ def judged(name: str, folder: Path, factory: Callable[..., Any] = directly) -> V
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", CASES)
 def test_a_run_without_the_recorders_attention_is_within_budget(name: str, tmp_path: Path) -> None:
-    found = judged(name, tmp_path)
-    assert (found.word, found.problems) == ("parity", [])
+    verdicts = judged(name, tmp_path)
+    assert (verdicts.word, verdicts.problems) == ("parity", [])
 
 
 @pytest.mark.parametrize("name", ROW_BY_ROW)
 def test_a_row_alone_is_within_budget_in_what_it_caches_and_says(name: str, tmp_path: Path) -> None:
-    found = judged(name, tmp_path, row_by_row)
+    verdicts = judged(name, tmp_path, row_by_row)
     steps = read(GOLDEN_ROOT / "cases" / f"{name}.pb").case.steps
-    assert (found.word, found.problems) == ("parity", [])
-    assert found.compared >= 6 * len(steps)
+    assert (verdicts.word, verdicts.problems) == ("parity", [])
+    assert verdicts.compared >= 6 * len(steps)
 
 
 def test_the_direct_path_is_taken_with_and_without_a_mask(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[tuple[int, bool]] = set()
+    calls: set[tuple[int, bool]] = set()
     plain = attention.sdpa_attention
 
-    def watched(query: torch.Tensor, *given: torch.Tensor | None, **numbers: float) -> torch.Tensor:
-        seen.add((min(query.shape[2], 2), given[2] is None))
-        return plain(query, *given, **numbers)  # type: ignore[arg-type]
+    def watched(query: torch.Tensor, *operands: torch.Tensor | None, **numbers: float) -> torch.Tensor:
+        calls.add((min(query.shape[2], 2), operands[2] is None))
+        return plain(query, *operands, **numbers)  # type: ignore[arg-type]
 
     monkeypatch.setattr(attention, "sdpa_attention", watched)
     for name in ("encdec/ragged", "encdec/unpadded"):
         judged(name, tmp_path)
-    assert seen == {(1, True), (1, False), (2, True), (2, False)}
+    assert calls == {(1, True), (1, False), (2, True), (2, False)}
 
 
 def test_no_kernel_is_asked_for_a_mask_and_shared_keys_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: set[tuple[bool, bool]] = set()
+    calls: set[tuple[bool, bool]] = set()
     plain = torch.nn.functional.scaled_dot_product_attention
 
     def watched(query: Any, key: Any, value: Any, attn_mask: Any = None, *rest: Any, **named: Any) -> torch.Tensor:
-        seen.add((attn_mask is not None, bool(named.get("enable_gqa"))))
+        calls.add((attn_mask is not None, bool(named.get("enable_gqa"))))
         return plain(query, key, value, attn_mask, *rest, **named)
 
     monkeypatch.setattr(torch.nn.functional, "scaled_dot_product_attention", watched)
     for name in ("encdec/ragged", "encdec/unpadded"):
         judged(name, tmp_path)
-    assert seen == {(True, False), (False, False), (False, True)}
+    assert calls == {(True, False), (False, False), (False, True)}
 
 
 @pytest.mark.parametrize("name", ["encdec/ragged", "generation/merged"])

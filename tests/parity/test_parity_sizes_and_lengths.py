@@ -24,32 +24,32 @@ Op = Callable[[Mapping[str, Any]], Any]
 def exit_code(case: str, output: str, op: Op) -> int:
     """The verdict on somebody's `op` of the golden's inputs."""
     golden = read(CASES / f"{case}.pb")
-    given = {item.info.name.partition(".")[2]: item.array for item in golden}
-    value = np.asarray(op(given), np.float32)
+    arrays = {item.info.name.partition(".")[2]: item.array for item in golden}
+    value = np.asarray(op(arrays), np.float32)
     tensors = [Tensor(item.info, value if item.info.name == output else item.array) for item in golden]
     return check(golden, Recording(golden.case, golden.provenance, golden.run, tensors)).exit_code
 
 
 def look_up(bits: int) -> Op:
-    return lambda given: given["weight"][given["ids"] % 2**bits, :]
+    return lambda arrays: arrays["weight"][arrays["ids"] % 2**bits, :]
 
 
 def scores(keys: int) -> Op:
     """q · k, the keys counted by an index that starts again at `keys`."""
 
-    def op(given: Mapping[str, Any]) -> Any:
-        k = given["k"][:, :, np.arange(given["k"].shape[2]) % keys]
-        k = np.repeat(k, given["q"].shape[1] // k.shape[1], axis=1)
-        return given["q"] @ k.swapaxes(2, 3) * np.float32(given["q"].shape[-1] ** -0.5)
+    def op(arrays: Mapping[str, Any]) -> Any:
+        k = arrays["k"][:, :, np.arange(arrays["k"].shape[2]) % keys]
+        k = np.repeat(k, arrays["q"].shape[1] // k.shape[1], axis=1)
+        return arrays["q"] @ k.swapaxes(2, 3) * np.float32(arrays["q"].shape[-1] ** -0.5)
 
     return op
 
 
 def context(keys: int) -> Op:
-    def op(given: Mapping[str, Any]) -> Any:
-        v = given["v"][:, :, np.arange(given["v"].shape[2]) % keys]
-        v = np.repeat(v, given["probs"].shape[1] // v.shape[1], axis=1)
-        return (given["probs"] @ v).swapaxes(1, 2)
+    def op(arrays: Mapping[str, Any]) -> Any:
+        v = arrays["v"][:, :, np.arange(arrays["v"].shape[2]) % keys]
+        v = np.repeat(v, arrays["probs"].shape[1] // v.shape[1], axis=1)
+        return (arrays["probs"] @ v).swapaxes(1, 2)
 
     return op
 
@@ -57,8 +57,8 @@ def context(keys: int) -> Op:
 def softmax(block: int) -> Op:
     """A softmax that forgets the keys behind its first block in the sum."""
 
-    def op(given: Mapping[str, Any]) -> Any:
-        scores = np.where(given["mask"][:, None], given["scores"].astype(np.float64), -np.inf)
+    def op(arrays: Mapping[str, Any]) -> Any:
+        scores = np.where(arrays["mask"][:, None], arrays["scores"].astype(np.float64), -np.inf)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return weights / weights[..., :block].sum(axis=-1, keepdims=True)
 
@@ -66,7 +66,7 @@ def softmax(block: int) -> Op:
 
 
 @pytest.mark.parametrize(
-    ("large", "small", "output", "right", "wrong"),
+    ("large", "small", "output", "correct", "wrong"),
     [
         ("embedding_many_ids", "embedding", "output.y", look_up(17), look_up(16)),
         ("scores_many_keys", "scores", "output.scores", scores(512), scores(256)),
@@ -76,9 +76,9 @@ def softmax(block: int) -> Op:
     ids=["ids of 16 bits", "keys of 8 bits", "values of 8 bits", "a block of 1,024"],
 )
 def test_a_fault_of_sizes_shows_in_the_large_case_alone(
-    large: str, small: str, output: str, right: Op, wrong: Op
+    large: str, small: str, output: str, correct: Op, wrong: Op
 ) -> None:
-    assert exit_code(f"op/{large}", output, right) == 0
+    assert exit_code(f"op/{large}", output, correct) == 0
     assert exit_code(f"op/{small}", output, wrong) == 0
     assert exit_code(f"op/{large}", output, wrong) == 1
 

@@ -66,7 +66,7 @@ def test_unrotated_merged_attention_is_t5gemma2s_bit_for_bit(
     states, memory = tap(f"{prefix}.input_layernorm"), tap("encoder.norm")
     mask = additive_mask(tap(f"{prefix}.merged_attn.mask")[:, None], torch.float32)
     tables = tap("decoder.cos"), tap("decoder.sin")
-    output, own, cross = theirs(attention, golden)(states, tables, mask, memory)
+    output, self_probs, cross = theirs(attention, golden)(states, tables, mask, memory)
     encoder_tables = (tap("encoder.cos"), tap("encoder.sin")) if rotated else None
     ours.model.decoder.config.rotate_encoder_keys = rotated
     try:
@@ -80,5 +80,5 @@ def test_unrotated_merged_attention_is_t5gemma2s_bit_for_bit(
         )
     finally:
         ours.model.decoder.config.rotate_encoder_keys = False
-    same = torch.equal(mine, output) and torch.equal(weights, torch.cat((own, cross), dim=-1))
+    same = torch.equal(mine, output) and torch.equal(weights, torch.cat((self_probs, cross), dim=-1))
     assert same is not rotated  # rotating the encoder's keys is the difference, and it is seen

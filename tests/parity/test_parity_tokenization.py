@@ -29,10 +29,10 @@ def test_the_recording_of_a_tokenizer_is_complete_and_of_the_same_case(golden: P
 
 @pytest.mark.parametrize(("stage", "golden"), PAIRS)
 def test_a_stage_of_a_tokenizer_is_the_goldens(stage: str, golden: Path, judge: Judge) -> None:
-    own = [tap for tap in judge(golden).taps if tap.op == stage]
-    if not own:
+    taps = [tap for tap in judge(golden).taps if tap.op == stage]
+    if not taps:
         pytest.skip(f"never materialised: tokenizer.{stage}")
-    require(judge(golden), own)
+    require(judge(golden), taps)
 
 
 def test_every_stage_is_shown_by_some_golden() -> None:

@@ -74,8 +74,8 @@ def test_gradient_checkpointing_of_both_stacks_changes_no_bit_of_a_gradient(reen
 
 
 def test_the_tied_gradient_is_the_sum_of_three_places(tmp_path: Path) -> None:
-    found = recorded("training/tied", tmp_path)
-    values = {item.info.name: item.values().astype(np.float64) for item in found}
+    recording = recorded("training/tied", tmp_path)
+    values = {item.info.name: item.values().astype(np.float64) for item in recording}
     total = np.zeros_like(values["gradient.shared.weight"])
     for stack in ("encoder", "decoder"):
         ids = values[f"input.{stack}_input_ids"].astype(int)
@@ -95,13 +95,13 @@ def stepped(values: Array, gradient: Array, rate: float, decay: float, eps: floa
 
 def test_after_a_step_of_adamw_every_parameter_is_where_float64_puts_it(tmp_path: Path) -> None:
     name, rate, decay, eps = "training/tied", 1e-2, 0.1, 1e-3
-    found, before = golden(name), load_weights(CHECKPOINTS / "training-tied", CHECKPOINTS / "training-tied")
+    recording, before = golden(name), load_weights(CHECKPOINTS / "training-tied", CHECKPOINTS / "training-tied")
     model = load_qwen3(CHECKPOINTS / "training-tied", CHECKPOINTS / "training-tied")
     implementation_training.training_mode(model)
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay, eps=eps)
     tensors = {
         item.info.name.removeprefix("input."): torch.from_numpy(item.array.copy())
-        for item in found
+        for item in recording
         if item.info.name.startswith("input.")
     }
     encoder = {n.removeprefix("encoder_"): v for n, v in tensors.items() if n.startswith("encoder_")}
@@ -110,11 +110,11 @@ def test_after_a_step_of_adamw_every_parameter_is_where_float64_puts_it(tmp_path
     optimizer.step()
     for parameter_name, parameter in model.named_parameters():
         lookup = parameter_name.replace("shared", "decoder.embed_tokens")
-        right = found[f"gradient.{parameter_name}", 0]
-        gradient, values = right.array.astype(np.float64), before[lookup].astype(np.float64)
+        golden_gradient = recording[f"gradient.{parameter_name}", 0]
+        gradient, values = golden_gradient.array.astype(np.float64), before[lookup].astype(np.float64)
         expected = stepped(values, gradient, rate, decay, eps)
         slope = rate * eps / (np.abs(gradient) + eps) ** 2  # of the step by the gradient
-        budget = 8 * slope * right.info.floor.max + 3 * 2.0**-24 * (np.abs(values) + rate)
+        budget = 8 * slope * golden_gradient.info.floor.max + 3 * 2.0**-24 * (np.abs(values) + rate)
         wrong = np.abs(parameter.detach().numpy() - expected) > budget
         assert not wrong.any(), (parameter_name, wrong.sum())
         assert np.median(np.abs(expected - values)) > 300 * np.median(budget), parameter_name
@@ -122,16 +122,16 @@ def test_after_a_step_of_adamw_every_parameter_is_where_float64_puts_it(tmp_path
 
 def test_a_step_without_decay_is_outside_of_that_budget() -> None:
     values, gradient = np.ones(3), np.full(3, 0.1)
-    right = stepped(values, gradient, 1e-2, 0.1, 1e-3)
-    assert np.abs(stepped(values, gradient, 1e-2, 0.0, 1e-3) - right).min() > 1e-4
+    expected = stepped(values, gradient, 1e-2, 0.1, 1e-3)
+    assert np.abs(stepped(values, gradient, 1e-2, 0.0, 1e-3) - expected).min() > 1e-4
 
 
 def test_a_gradient_that_is_not_a_number_fails(tmp_path: Path) -> None:
-    found = recorded("training/causal", tmp_path)
-    item = found["gradient.decoder.norm.weight", 0]
+    recording = recorded("training/causal", tmp_path)
+    item = recording["gradient.decoder.norm.weight", 0]
     values = item.array.copy()
     values[0] = np.nan
-    tensors = [type(item)(item.info, values) if one is item else one for one in found]
-    broken = Recording(found.case, found.provenance, found.run, tensors, found.parameters)
+    tensors = [type(item)(item.info, values) if tap is item else tap for tap in recording]
+    broken = Recording(recording.case, recording.provenance, recording.run, tensors, recording.parameters)
     problems = list(map(str, check(golden("training/causal"), broken).problems))
     assert len(problems) == 1 and "NaN" in problems[0]

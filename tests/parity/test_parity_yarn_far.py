@@ -43,7 +43,7 @@ def test_our_implementation_agrees_at_far_positions(golden: Recording, backend: 
 
 @pytest.mark.parametrize("name", ["float64", "sequential_float32"])
 def test_the_specification_agrees_at_far_positions(golden: Recording, name: str, tmp_path: Path) -> None:
-    build = next(one.build for one in VARIATIONS if one.name == name)
+    build = next(variation.build for variation in VARIATIONS if variation.name == name)
     record(golden, tmp_path / "spec.pb", build(golden_dtype(golden)), checkpoints=CHECKPOINTS)
     verdicts = check(golden, tmp_path / "spec.pb")
     assert verdicts.exit_code == 0, verdicts.problems
@@ -52,7 +52,7 @@ def test_the_specification_agrees_at_far_positions(golden: Recording, name: str,
 def test_plain_frequencies_are_far_off_there(golden: Recording, tmp_path: Path) -> None:
     config = golden.case.config
     plain = ops.inv_freq.forward(config.head_dim, config.rope_theta)
-    tensors = [replace(one, array=plain.astype(np.float32)) if one.info.op == "inv_freq" else one for one in golden]
+    tensors = [replace(item, array=plain.astype(np.float32)) if item.info.op == "inv_freq" else item for item in golden]
     verdicts = check(golden, replace(golden, tensors=tensors, run=pb.Run.FromString(golden.run.SerializeToString())))
     assert verdicts.exit_code == 1  # cos and sin are not those of these frequencies either
     wrong = {f"decoder.{name}" for name in ("inv_freq", "cos", "sin")}

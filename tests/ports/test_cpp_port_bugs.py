@@ -25,7 +25,7 @@ class Bug(NamedTuple):
     """Text of a source file in other words, the places that are wrong then, the mistake's name (empty: none fits)."""
 
     file: str
-    right: str
+    correct: str
     wrong: str
     places: set[str]
     name: str
@@ -120,8 +120,8 @@ BUGS = {
 def built(bug: Bug, build: Path, folder: Path) -> Path:
     """The port with the bug: everything is one unit, which reads the wrong file in place of the right one."""
     source = (SOURCES / f"{bug.file}.cpp").read_text(encoding="utf-8")
-    assert source.count(bug.right) == 1
-    source = source.replace(bug.right, bug.wrong).replace("kTile = 32", "kTile = 4").replace("1 << 18", "1")
+    assert source.count(bug.correct) == 1
+    source = source.replace(bug.correct, bug.wrong).replace("kTile = 32", "kTile = 4").replace("1 << 18", "1")
     (folder / "wrong.cpp").write_text(source, encoding="utf-8")
     every = (build / "all.cpp").read_text(encoding="utf-8")
     assert every.count(f'"src/{bug.file}.cpp"') == 1

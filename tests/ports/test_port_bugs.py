@@ -22,7 +22,7 @@ class Bug(NamedTuple):
     """Text of a source file in other words, the places that are wrong then, and the mistake's name."""
 
     file: str
-    right: str
+    correct: str
     wrong: str
     places: set[str]
     name: str
@@ -77,8 +77,8 @@ def test_a_classic_bug_in_the_java_port_is_blamed_on_its_ops_and_named_first(
     bug: Bug, java_port: Path, tmp_path: Path
 ) -> None:
     source = (SOURCES / f"{bug.file}.java").read_text(encoding="utf-8")
-    assert source.count(bug.right) == 1
-    (tmp_path / f"{bug.file}.java").write_text(source.replace(bug.right, bug.wrong), encoding="utf-8")
+    assert source.count(bug.correct) == 1
+    (tmp_path / f"{bug.file}.java").write_text(source.replace(bug.correct, bug.wrong), encoding="utf-8")
     path = f"{tmp_path}:{java_port}/classes:{java_port}/protobuf.jar"
     subprocess.run([*JAVAC, "-cp", path, "-d", tmp_path, tmp_path / f"{bug.file}.java"], check=True)
     arguments: list[str | Path] = ["run", CASES / f"{bug.case}.pb", tmp_path / "wrong.pb"]

@@ -37,7 +37,7 @@ def rows(heading: str) -> list[list[str]]:
     """The rows of the table below a heading, without its first two lines; each cell as its code spans."""
     section = TEXT.partition(f"## {heading}\n")[2].partition("\n## ")[0]
     cells = [re.split(r"(?<!\\)\|", line)[1:-1] for line in section.splitlines() if line.startswith("| ")][1:]
-    return [[", ".join(re.findall("`([^`]+)`", one)).replace("\\|", "|") for one in line] for line in cells]
+    return [[", ".join(re.findall("`([^`]+)`", cell)).replace("\\|", "|") for cell in line] for line in cells]
 
 
 MISTAKES = rows("How an answer looks when a formula is wrong")
@@ -72,7 +72,7 @@ def by_the_page(page: Any, op: str) -> Callable[..., Any]:
 def answered(page: Any, golden: Recording, path: Path) -> Path:
     """The op's case as the page computes it, in float64 and stored in the golden's dtype."""
     tensors = {item.info.name: item.values().astype(np.float64) if item.is_float else item.values() for item in golden}
-    op, numbers = golden.case.op, {one.key: one.value for one in golden.case.attributes}
+    op, numbers = golden.case.op, {attribute.key: attribute.value for attribute in golden.case.attributes}
     outputs = OP_TABLE[op].computed(by_the_page(page, op), tensors, numbers)
 
     def computed(item: Any) -> Any:
@@ -135,7 +135,7 @@ def network(page: Any) -> Callable[..., Any]:
 
         caches: list[dict[str, Array]] = [{} for _ in range(config.num_hidden_layers)]
 
-        def run(case: Any, inputs: Mapping[str, Array], tap: Any, wanted: Any) -> None:
+        def run(case: Any, inputs: Mapping[str, Array], tap: Any, records: Any) -> None:
             def at(step: int) -> Any:
                 return lambda name, value: tap(name, step, np.float32(value))
 
@@ -153,10 +153,10 @@ def network(page: Any) -> Callable[..., Any]:
             for step, length in enumerate(case.steps):
                 stop = sum(case.steps[: step + 1])
                 now = slice(stop - length, stop)
-                own = inputs["input.decoder_attention_mask"][:, :stop]
+                decoder_real = inputs["input.decoder_attention_mask"][:, :stop]
                 angles = table(inputs["input.decoder_position_ids"][:, now])
                 x = embedded("decoder", inputs["input.decoder_input_ids"][:, now])
-                visible = partial(page.decoder_mask, own, length, encoder_real=real)
+                visible = partial(page.decoder_mask, decoder_real, length, encoder_real=real)
                 stack("decoder", x, angles, visible, at(step), *encoder)
 
         taps = [f"{role}.{name}" for role in checkpoints for name in ("layers.{layer}.output", "norm")]
@@ -180,12 +180,12 @@ def test_the_guides_layers_are_at_parity_in_a_network(name: str, tmp_path: Path)
     assert verdicts.exit_code == 0, "\n".join(map(str, verdicts.problems))
 
 
-@pytest.mark.parametrize(("right", "wrong", "case", "name"), MISTAKES, ids=[f"{m[3]} {m[1]}" for m in MISTAKES])
+@pytest.mark.parametrize(("correct", "wrong", "case", "name"), MISTAKES, ids=[f"{m[3]} {m[1]}" for m in MISTAKES])
 def test_a_mistake_of_the_guide_has_the_answer_that_it_shows(
-    right: str, wrong: str, case: str, name: str, tmp_path: Path
+    correct: str, wrong: str, case: str, name: str, tmp_path: Path
 ) -> None:
-    assert CODE.count(right) == 1
-    path = answered(formulas(CODE.replace(right, wrong)), read(CASES / f"{case}.pb"), tmp_path / "wrong.pb")
+    assert CODE.count(correct) == 1
+    path = answered(formulas(CODE.replace(correct, wrong)), read(CASES / f"{case}.pb"), tmp_path / "wrong.pb")
     judged = CliRunner().invoke(main, ["diagnose", str(path), "--json"])
     assert judged.exit_code == 1
     assert json.loads(judged.stdout)["faults"][0]["explanations"][0]["name"] == name
@@ -227,7 +227,7 @@ def test_weights_come_rounded_over_the_pipe_and_operands_in_their_own_dtype(tmp_
         weights = [item for item in request(case) if item.info.name.startswith("parameter.")]
         assert weights and {item.info.dtype for item in weights} == {pb.F32}
         bits = [np.ascontiguousarray(item.array).view(np.uint32) & 0xFFFF for item in weights]
-        assert not any(one.any() for one in bits)  # rounded, or stored in bfloat16
+        assert not any(array.any() for array in bits)  # rounded, or stored in bfloat16
     narrow = request("op/rms_norm_bfloat16")
     assert {item.info.dtype for item in narrow} == {pb.BF16}
 
@@ -250,21 +250,23 @@ def test_every_mistake_that_the_guides_prose_names_is_in_the_library() -> None:
 
 
 def encodings() -> list[pb.Encoding]:
-    return [one for path in sorted(CASES.glob("tokenization/*.pb")) for one in read(path).tokenization.encoding]
+    return [
+        encoding for path in sorted(CASES.glob("tokenization/*.pb")) for encoding in read(path).tokenization.encoding
+    ]
 
 
 def test_the_guides_byte_map_makes_the_symbols_of_every_text() -> None:
     symbols = formulas().byte_symbols()
-    assert len(set(symbols)) == 256 and all(one.isprintable() for one in symbols)
-    pieces = [(s.normalized, p) for one in encodings() for s in one.segment for p in s.pre_token]
+    assert len(set(symbols)) == 256 and all(symbol.isprintable() for symbol in symbols)
+    pieces = [(s.normalized, p) for encoding in encodings() for s in encoding.segment for p in s.pre_token]
     assert len(pieces) > 1000
     for text, piece in pieces:
         assert piece.symbols == "".join(symbols[byte] for byte in text[piece.begin : piece.end].encode())
 
 
 def test_the_guides_spans_of_pre_tokens_are_half_open_in_characters_and_in_bytes() -> None:
-    for one in encodings():
-        for segment in one.segment:
+    for encoding in encodings():
+        for segment in encoding.segment:
             content = segment.normalized.encode()
             for piece in segment.pre_token:
                 text = segment.normalized[piece.begin : piece.end]
@@ -272,18 +274,22 @@ def test_the_guides_spans_of_pre_tokens_are_half_open_in_characters_and_in_bytes
 
 
 def test_segments_meet_without_a_gap_and_never_overlap() -> None:
-    for one in encodings():
-        ends = [segment.end for segment in one.segment]
-        assert [segment.begin for segment in one.segment] == [0, *ends][: len(ends)]
-        assert all(segment.begin < segment.end for segment in one.segment) and ends[-1:] == [len(one.text)] * bool(ends)
+    for encoding in encodings():
+        ends = [segment.end for segment in encoding.segment]
+        assert [segment.begin for segment in encoding.segment] == [0, *ends][: len(ends)]
+        assert all(segment.begin < segment.end for segment in encoding.segment) and ends[-1:] == [
+            len(encoding.text)
+        ] * bool(ends)
 
 
 def test_the_offsets_that_the_guide_shows_are_the_goldens() -> None:
     table = re.findall(r'^\| `(".+?")` \| `([(), 0-9]+)` \|', TEXT, re.MULTILINE)
-    found = {one.text: " ".join(f"({span.begin}, {span.end})" for span in one.offset) for one in encodings()}
+    recorded = {
+        encoding.text: " ".join(f"({span.begin}, {span.end})" for span in encoding.offset) for encoding in encodings()
+    }
     assert len(table) == 3
     for text, offsets in table:
-        assert found[ast.literal_eval(text)] == offsets
+        assert recorded[ast.literal_eval(text)] == offsets
 
 
 def test_the_guides_hangul_is_that_of_unicode() -> None:

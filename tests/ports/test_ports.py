@@ -144,9 +144,9 @@ def test_a_port_answers_over_a_pipe_from_what_a_request_brings(port: Any, tmp_pa
         "plumbing/damaged",
     ]
     names += ["decoder/plain", "encoder/ragged", "encdec/bfloat16", "classic/bert", "tokenization/words"]
-    found = conformance([*port.command, "answer"], names, tmp_path / "answers", limits=Limits(60.0))
-    assert not found.failed and found.answers.unsupported == {"classic/bert": "mode CLASSIC_ENCODER"}
-    assert found.folder is not None and {one.word for one in found.folder.results} == {"parity"}
+    outcome = conformance([*port.command, "answer"], names, tmp_path / "answers", limits=Limits(60.0))
+    assert not outcome.failed and outcome.answers.unsupported == {"classic/bert": "mode CLASSIC_ENCODER"}
+    assert outcome.folder is not None and {result.word for result in outcome.folder.results} == {"parity"}
 
 
 @pytest.fixture(scope="module")
@@ -186,9 +186,9 @@ def test_the_largest_golden_is_compared_within_its_budgets_and_one_wrong_number_
     port: Any, compare: Callable[[str], list[str]], tmp_path: Path
 ) -> None:
     subprocess.run([*port.command, "run", LARGEST, tmp_path / "own.pb"], check=True)
-    right = compared(compare(port.name), tmp_path / "own.pb")
-    assert right.returncode == 0, right.stdout + right.stderr
-    assert right.stdout.endswith("taps compared, 0 beyond their budgets\n")
+    accepted = compared(compare(port.name), tmp_path / "own.pb")
+    assert accepted.returncode == 0, accepted.stdout + accepted.stderr
+    assert accepted.stdout.endswith("taps compared, 0 beyond their budgets\n")
     wrong = compared(compare(port.name), changed(tmp_path / "own.pb", "logits", 1, tmp_path / "wrong.pb"))
     assert wrong.returncode == 1
     assert wrong.stdout.startswith("logits, step 1: ") and len(wrong.stdout.splitlines()) == 2

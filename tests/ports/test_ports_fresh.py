@@ -18,5 +18,5 @@ def test_a_port_passes_200_fresh_cases_under_each_seed(seed: int, port: Any, tmp
     cases = strategy(())
     assert cases is not None
     with Port([*port.command, "answer"], Limits(60.0)) as process:
-        found = fresh(process.ask, cases, seed, 200, tmp_path)
-    assert found.failure is None and found.judged == 200 and not found.unsupported and not process.remarks
+        outcome = fresh(process.ask, cases, seed, 200, tmp_path)
+    assert outcome.failure is None and outcome.judged == 200 and not outcome.unsupported and not process.remarks

@@ -51,26 +51,26 @@ def reference_of() -> Callable[..., Reference]:
 
 @pytest.fixture(scope="session")
 def inputs_of() -> Callable[[str], dict[str, Array]]:
-    def given(name: str) -> dict[str, Array]:
+    def arrays_of(name: str) -> dict[str, Array]:
         definition = case(name)
         config = model_config(CHECKPOINTS / (definition.decoder or definition.encoder))
         return dict(inputs(definition, config.vocab_size, config.hidden_size))
 
-    return given
+    return arrays_of
 
 
 @pytest.fixture(scope="session")
 def taps_of() -> Callable[..., Taps]:
     """Every tap of a run, by (name, step)."""
 
-    def run(reference: Reference, given: dict[str, Array], steps: tuple[int, ...]) -> Taps:
+    def run(reference: Reference, arrays: dict[str, Array], steps: tuple[int, ...]) -> Taps:
         taps: Taps = {}
 
         def keep(step: int, name: str, value: torch.Tensor) -> None:
             assert (name, step) not in taps, f"{name} was recorded twice in step {step}"
             taps[name, step] = value
 
-        run_reference(reference, given, steps, keep)
+        run_reference(reference, arrays, steps, keep)
         return taps
 
     return run

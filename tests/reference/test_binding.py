@@ -34,11 +34,16 @@ NAMES = {
 class Mixer(nn.Module):
     """Somebody's attention with Hugging Face's parts."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, attention: Any) -> None:
         super().__init__()
-        self.query, self.k_proj, self.v_proj, self.o_proj = own.q_proj, own.k_proj, own.v_proj, own.o_proj
-        self.q_norm, self.k_norm = own.q_norm, own.k_norm
-        self.num_key_value_groups, self.width = own.num_key_value_groups, own.head_dim
+        self.query, self.k_proj, self.v_proj, self.o_proj = (
+            attention.q_proj,
+            attention.k_proj,
+            attention.v_proj,
+            attention.o_proj,
+        )
+        self.q_norm, self.k_norm = attention.q_norm, attention.k_norm
+        self.num_key_value_groups, self.width = attention.num_key_value_groups, attention.head_dim
 
     def forward(self, x: torch.Tensor, tables: Any, mask: torch.Tensor) -> torch.Tensor:
         shape = (*x.shape[:2], -1, self.width)
@@ -57,9 +62,9 @@ class Mixer(nn.Module):
 
 
 class Ffn(nn.Module):
-    def __init__(self, own: Any) -> None:
+    def __init__(self, mlp: Any) -> None:
         super().__init__()
-        self.gate_proj, self.up_proj, self.out = own.gate_proj, own.up_proj, own.down_proj
+        self.gate_proj, self.up_proj, self.out = mlp.gate_proj, mlp.up_proj, mlp.down_proj
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         result: torch.Tensor = self.out(nn.functional.silu(self.gate_proj(x)) * self.up_proj(x))
@@ -67,10 +72,10 @@ class Ffn(nn.Module):
 
 
 class Block(nn.Module):
-    def __init__(self, own: Any) -> None:
+    def __init__(self, layer: Any) -> None:
         super().__init__()
-        self.ln_1, self.mixer = own.input_layernorm, Mixer(own.self_attn)
-        self.ln_2, self.ffn = own.post_attention_layernorm, Ffn(own.mlp)
+        self.ln_1, self.mixer = layer.input_layernorm, Mixer(layer.self_attn)
+        self.ln_2, self.ffn = layer.post_attention_layernorm, Ffn(layer.mlp)
 
     def forward(self, stream: torch.Tensor, tables: Any, mask: torch.Tensor) -> torch.Tensor:
         stream = stream + self.mixer(self.ln_1(stream), tables, mask)
@@ -81,10 +86,10 @@ class Block(nn.Module):
 class Somebodys(nn.Module):
     """Hugging Face's encoder under other names; a block is given its stream by name."""
 
-    def __init__(self, own: Any) -> None:
+    def __init__(self, model: Any) -> None:
         super().__init__()
-        self.wte, self.angles, self.ln_f = own.embed_tokens, own.rotary_emb, own.norm
-        self.h = nn.ModuleList(Block(layer) for layer in own.layers)
+        self.wte, self.angles, self.ln_f = model.embed_tokens, model.rotary_emb, model.norm
+        self.h = nn.ModuleList(Block(layer) for layer in model.layers)
 
     def forward(self, ids: torch.Tensor, positions: torch.Tensor, real: torch.Tensor) -> torch.Tensor:
         x = self.wte(ids)
@@ -102,31 +107,31 @@ def encoder(reference_of: Callable[..., Reference]) -> Any:
 
 
 @pytest.fixture(scope="module")
-def given(inputs_of: Callable[[str], dict[str, Array]]) -> Iterator[dict[str, Array]]:
+def inputs(inputs_of: Callable[[str], dict[str, Array]]) -> Iterator[dict[str, Array]]:
     yield inputs_of(CASE)
 
 
-def run(model: nn.Module, given: dict[str, Array]) -> None:
-    ids, positions, real = (as_tensor(given, f"encoder_{n}") for n in ("input_ids", "position_ids", "attention_mask"))
+def run(model: nn.Module, inputs: dict[str, Array]) -> None:
+    ids, positions, real = (as_tensor(inputs, f"encoder_{n}") for n in ("input_ids", "position_ids", "attention_mask"))
     with torch.no_grad():
         model(ids, positions, real)
 
 
-def test_a_model_of_other_names_shows_the_same_taps_in_the_same_order(encoder: Any, given: dict[str, Array]) -> None:
+def test_a_model_of_other_names_shows_the_same_taps_in_the_same_order(encoder: Any, inputs: dict[str, Array]) -> None:
     theirs: list[tuple[str, torch.Tensor]] = []
     ours: list[tuple[str, torch.Tensor]] = []
-    run_encoder(encoder, given, lambda *tap: theirs.append(tap), lambda _: True)
+    run_encoder(encoder, inputs, lambda *tap: theirs.append(tap), lambda _: True)
     model = Somebodys(encoder)
     names = NAMES | {"layers.{layer}": "h.{layer}"}
     with attach(model, "encoder", lambda *tap: ours.append(tap), modules=names):
-        run(model, given)
+        run(model, inputs)
     order = [name for name, _ in theirs]
     assert [name for name, _ in ours] == order and len(order) == 69
     for (name, expected), (_, actual) in zip(theirs, ours, strict=True):
         assert torch.equal(actual, expected), name
 
 
-def test_nothing_stays_behind_when_the_model_fails(encoder: Any, given: dict[str, Array]) -> None:
+def test_nothing_stays_behind_when_the_model_fails(encoder: Any, inputs: dict[str, Array]) -> None:
     model = Somebodys(encoder)
     with pytest.raises(RuntimeError), attach(model, "encoder", lambda *_: None, modules=NAMES):
         model(torch.zeros(1, 2, dtype=torch.int64), torch.zeros(1, 3, dtype=torch.int64), torch.ones(1, 2) == 1)
@@ -134,13 +139,13 @@ def test_nothing_stays_behind_when_the_model_fails(encoder: Any, given: dict[str
     assert not any(module._forward_hooks or module._forward_pre_hooks for module in model.modules())
 
 
-def test_only_wanted_taps_have_hooks(encoder: Any, given: dict[str, Array]) -> None:
-    model, seen = Somebodys(encoder), []
-    wanted = {"encoder.layers.1.mlp.act", "encoder.layers.0.self_attn.scores"}
-    with attach(model, "encoder", lambda name, _: seen.append(name), modules=NAMES, records=wanted.__contains__):
+def test_only_wanted_taps_have_hooks(encoder: Any, inputs: dict[str, Array]) -> None:
+    model, names = Somebodys(encoder), []
+    selected = {"encoder.layers.1.mlp.act", "encoder.layers.0.self_attn.scores"}
+    with attach(model, "encoder", lambda name, _: names.append(name), modules=NAMES, records=selected.__contains__):
         assert sum(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in model.h.modules()) == 1
-        run(model, given)
-    assert seen == ["encoder.layers.0.self_attn.scores", "encoder.layers.1.mlp.act"]
+        run(model, inputs)
+    assert names == ["encoder.layers.0.self_attn.scores", "encoder.layers.1.mlp.act"]
 
 
 @pytest.mark.parametrize(

@@ -91,8 +91,8 @@ def draw_weights(config: SpecConfig) -> dict[str, np.ndarray]:
     return weights
 
 
-def rows(*given: str) -> np.ndarray:
-    return np.array([[int(slot) for slot in row] for row in given])
+def rows(*texts: str) -> np.ndarray:
+    return np.array([[int(slot) for slot in row] for row in texts])
 
 
 def stack_input(ids: np.ndarray, mask: np.ndarray, config: SpecConfig = CONFIG) -> StackInput:
@@ -114,9 +114,9 @@ Known = dict[tuple[str, int], np.ndarray]
 def inputs(target: StackInput, source: StackInput | None) -> Known:
     """What the specification is given of both stacks."""
     known: Known = {}
-    for stack, one in {"decoder": target, **({} if source is None else {"encoder": source})}.items():
-        known |= {(f"input.{stack}_input_ids", 0): one.ids, (f"input.{stack}_attention_mask", 0): one.mask}
-        known |= {(f"{stack}.cos", 0): one.cos, (f"{stack}.sin", 0): one.sin}
+    for stack, side in {"decoder": target, **({} if source is None else {"encoder": source})}.items():
+        known |= {(f"input.{stack}_input_ids", 0): side.ids, (f"input.{stack}_attention_mask", 0): side.mask}
+        known |= {(f"{stack}.cos", 0): side.cos, (f"{stack}.sin", 0): side.sin}
     if source is not None:
         known |= {("decoder.encoder_cos", 0): source.cos, ("decoder.encoder_sin", 0): source.sin}
     return known
@@ -201,10 +201,10 @@ def test_every_parameters_gradient_is_the_slope_of_the_loss(name: str, causal: b
     if causal:
         weights = {n: w for n, w in weights.items() if not n.startswith("encoder.")}
     loss, gradients, _ = run(config, source=source, weights=weights)
-    own = {n: w for n, w in weights.items() if n not in uses_of_the_shared_matrix(config, source)}
-    assert gradients.keys() == {*own, SHARED}
+    unshared = {n: w for n, w in weights.items() if n not in uses_of_the_shared_matrix(config, source)}
+    assert gradients.keys() == {*unshared, SHARED}
     assert loss == loss_of(weights, config, source)
-    for parameter, weight in own.items():
+    for parameter, weight in unshared.items():
         assert gradients[parameter].shape == weight.shape and gradients[parameter].any()
 
         def moved(by: np.ndarray, parameter: str = parameter) -> float:
@@ -235,20 +235,20 @@ def test_the_gradient_of_a_layers_output_is_the_slope_by_what_is_added_to_it(lay
 
 def test_without_a_tied_head_the_shared_gradient_is_that_of_the_rows_that_were_looked_up() -> None:
     gradients, by_row = run(CONFIGS["untied"]), np.zeros((CONFIG.vocab_size, CONFIG.hidden_size))
-    for stack, given in (("encoder", SOURCE), ("decoder", TARGET)):
-        for place in np.ndindex(given.ids.shape):
-            by_row[given.ids[place]] += gradients.activations[f"{stack}.embed_tokens"][place]
+    for stack, side in (("encoder", SOURCE), ("decoder", TARGET)):
+        for place in np.ndindex(side.ids.shape):
+            by_row[side.ids[place]] += gradients.activations[f"{stack}.embed_tokens"][place]
     np.testing.assert_allclose(gradients.parameters[SHARED], by_row, rtol=1e-12, atol=1e-15)
 
 
 def test_the_gradient_of_an_input_is_the_slope_by_its_row() -> None:
     source, target = (  # every slot reads a row of its own
-        given._replace(ids=first + np.arange(given.ids.size).reshape(given.ids.shape))
-        for given, first in ((SOURCE, 0), (TARGET, 20))
+        side._replace(ids=first + np.arange(side.ids.size).reshape(side.ids.shape))
+        for side, first in ((SOURCE, 0), (TARGET, 20))
     )
     gradients = run(CONFIGS["untied"], target=target, source=source)
-    for stack, given in (("encoder", source), ("decoder", target)):
-        expected = gradients.parameters[SHARED][given.ids]
+    for stack, side in (("encoder", source), ("decoder", target)):
+        expected = gradients.parameters[SHARED][side.ids]
         np.testing.assert_array_equal(gradients.activations[f"{stack}.embed_tokens"], expected)
 
 
@@ -286,7 +286,7 @@ def test_labels_that_are_all_ignored_give_loss_0_and_zeros() -> None:
 
 
 def test_a_row_whose_labels_are_ignored_changes_nothing() -> None:
-    source, target = (StackInput(*(part[:2] for part in given)) for given in (SOURCE, TARGET))
+    source, target = (StackInput(*(part[:2] for part in side)) for side in (SOURCE, TARGET))
     ignored = LABELS.copy()
     ignored[2] = IGNORED_LABEL
     with_it, without = run(labels=ignored), run(labels=LABELS[:2], source=source, target=target)
@@ -297,9 +297,9 @@ def test_a_row_whose_labels_are_ignored_changes_nothing() -> None:
 
 def test_padding_gets_no_gradient() -> None:
     gradients = run().activations
-    for stack, given in (("encoder", SOURCE), ("decoder", TARGET)):
+    for stack, side in (("encoder", SOURCE), ("decoder", TARGET)):
         reached = gradients[f"{stack}.embed_tokens"].any(axis=-1)
-        np.testing.assert_array_equal(reached, given.mask.astype(bool))
+        np.testing.assert_array_equal(reached, side.mask.astype(bool))
 
 
 def test_a_labelled_row_without_a_visible_key_reaches_nobody_elses_token() -> None:
@@ -313,7 +313,7 @@ def test_a_labelled_row_without_a_visible_key_reaches_nobody_elses_token() -> No
 
 
 def test_permuting_rows_permutes_the_activations_gradients_alone() -> None:
-    source, target = (StackInput(*(part[::-1] for part in given)) for given in (SOURCE, TARGET))
+    source, target = (StackInput(*(part[::-1] for part in side)) for side in (SOURCE, TARGET))
     first, second = run(), run(target=target, labels=LABELS[::-1], source=source)
     for name, gradient in first.activations.items():
         np.testing.assert_allclose(second.activations[name][::-1], gradient, rtol=1e-9, atol=1e-14)
@@ -347,7 +347,7 @@ def test_float32_differs_from_truth_by_rounding_alone(name: str) -> None:
     moved = [run(CONFIGS[name], weights=rounded_once(weights, seed)) for seed in range(4)]
     for parameter, expected in truth.parameters.items():
         error = np.linalg.norm(actual.parameters[parameter] - expected)
-        rounding = max(float(np.linalg.norm(one.parameters[parameter] - expected)) for one in moved)
+        rounding = max(float(np.linalg.norm(rounded.parameters[parameter] - expected)) for rounded in moved)
         assert error < 12 * rounding, parameter
 
 

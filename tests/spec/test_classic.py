@@ -53,14 +53,14 @@ def weights(config: ClassicConfig, seed: int = 0) -> dict[str, np.ndarray]:
 
 
 def run(
-    config: ClassicConfig, given: dict[str, np.ndarray], arithmetic: Arithmetic = FLOAT64, **changes: np.ndarray
+    config: ClassicConfig, parameters: dict[str, np.ndarray], arithmetic: Arithmetic = FLOAT64, **changes: np.ndarray
 ) -> dict[str, np.ndarray]:
     """Every tap by its name without the network's, the output as "last"."""
     inputs = {"encoder_input_ids": IDS, "encoder_position_ids": SLOTS, "encoder_attention_mask": MASK}
     inputs |= {name if name == "hidden_states" else f"encoder_{name}": value for name, value in changes.items()}
     known = {(f"input.{name}", 0): value for name, value in inputs.items()}
-    (found,) = table_runs.run(given, config, known, [network(config)], arithmetic=arithmetic)
-    taps = {name.partition(".")[2]: value for name, value in found.items()}
+    (values,) = table_runs.run(parameters, config, known, [network(config)], arithmetic=arithmetic)
+    taps = {name.partition(".")[2]: value for name, value in values.items()}
     return taps | {"last": taps["norm" if config.norm_first else "last_hidden_state"]}
 
 
@@ -81,8 +81,8 @@ def test_the_eps_of_layer_norm_is_inside_the_root() -> None:
 
 def test_layer_norm_does_not_see_what_is_added_to_a_whole_row() -> None:
     x = np.random.default_rng(0).normal(size=(2, 3, 8))
-    one, two = (ops.layer_norm.forward(x + by, np.ones(8), np.zeros(8), 1e-5) for by in (0, 100))
-    np.testing.assert_allclose(one, two, atol=1e-12)
+    first, second = (ops.layer_norm.forward(x + by, np.ones(8), np.zeros(8), 1e-5) for by in (0, 100))
+    np.testing.assert_allclose(first, second, atol=1e-12)
 
 
 @pytest.mark.parametrize(("name", "at_one"), [("gelu", 0.5 * (1 + math.erf(0.5**0.5))), ("relu", 1.0)])
@@ -96,7 +96,11 @@ def test_tokens_are_scaled_and_positions_are_not() -> None:
 
 def test_a_fused_projection_is_q_then_k_then_v_each_head_by_head() -> None:
     q, k, v = (ops.split_heads.forward(np.arange(12.0)[None, None], part, 2) for part in "qkv")
-    assert [one[0, :, 0].tolist() for one in (q, k, v)] == [[[0, 1], [2, 3]], [[4, 5], [6, 7]], [[8, 9], [10, 11]]]
+    assert [projection[0, :, 0].tolist() for projection in (q, k, v)] == [
+        [[0, 1], [2, 3]],
+        [[4, 5], [6, 7]],
+        [[8, 9], [10, 11]],
+    ]
 
 
 @pytest.mark.parametrize("eps", [1e-5, 1e-12])
@@ -111,24 +115,24 @@ def test_honest_layer_norms_are_within_a_few_units(
     y = ops.layer_norm.forward(x, weight, bias, eps)
     unit = ops.layer_norm.unit(y, x, weight, bias, eps)
     size = np.float32(width)
-    mean, square = (one.sum(-1, keepdims=True, dtype=np.float32) / size for one in (x, x * x))
+    mean, square = (values.sum(-1, keepdims=True, dtype=np.float32) / size for values in (x, x * x))
     by_squares = weight * ((x - mean) / np.sqrt(np.maximum(square - mean * mean, 0) + np.float32(eps))) + bias
     plain = ops.layer_norm.forward(x, weight, bias, eps, arithmetic=SEQUENTIAL_FLOAT32)
-    assert max(float((np.abs(one - y) / unit).max()) for one in (plain, by_squares)) < 4
+    assert max(float((np.abs(values - y) / unit).max()) for values in (plain, by_squares)) < 4
 
 
 def test_a_layer_norm_of_another_eps_is_many_units_off() -> None:
     x = np.random.default_rng(0).normal(size=(1, 4, 64)).astype(np.float32)
-    right, wrong = (ops.layer_norm.forward(x, np.ones(64), np.zeros(64), eps) for eps in (1e-5, 1e-6))
-    unit = ops.layer_norm.unit(right, x, np.ones(64), np.zeros(64), 1e-5)
-    assert float(np.sqrt(np.mean(((wrong - right) / unit) ** 2))) > 20
+    expected, wrong = (ops.layer_norm.forward(x, np.ones(64), np.zeros(64), eps) for eps in (1e-5, 1e-6))
+    unit = ops.layer_norm.unit(expected, x, np.ones(64), np.zeros(64), 1e-5)
+    assert float(np.sqrt(np.mean(((wrong - expected) / unit) ** 2))) > 20
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_branches_of_zero_leave_the_stream_alone(norm_first: bool) -> None:
     config = replace(CONFIG, norm_first=norm_first)
-    given = {n: 0 * w if "out_proj" in n or "linear2" in n else w for n, w in weights(config).items()}
-    taps = run(config, given)
+    parameters = {n: 0 * w if "out_proj" in n or "linear2" in n else w for n, w in weights(config).items()}
+    taps = run(config, parameters)
     if norm_first:
         np.testing.assert_array_equal(taps["layers.1.output"], taps["embeddings"])
     else:
@@ -139,9 +143,11 @@ def test_branches_of_zero_leave_the_stream_alone(norm_first: bool) -> None:
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_the_output_is_normed_once_behind_the_last_sum(norm_first: bool) -> None:
     config = replace(CONFIG, norm_first=norm_first)
-    given = weights(config)
-    given |= {n: np.ones(6) if n.endswith("weight") else np.zeros(6) for n in given if "norm2." in n or "m.norm." in n}
-    last = run(config, given)["last"]
+    parameters = weights(config)
+    parameters |= {
+        n: np.ones(6) if n.endswith("weight") else np.zeros(6) for n in parameters if "norm2." in n or "m.norm." in n
+    }
+    last = run(config, parameters)["last"]
     np.testing.assert_allclose(last.mean(axis=-1), 0, atol=1e-12)
     np.testing.assert_allclose(last.var(axis=-1), 1, atol=1e-4)
 
@@ -149,15 +155,15 @@ def test_the_output_is_normed_once_behind_the_last_sum(norm_first: bool) -> None
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_what_stands_in_padding_moves_nothing_else(norm_first: bool) -> None:
     config = replace(CONFIG, norm_first=norm_first)
-    given = weights(config)
-    one, two = (run(config, given, input_ids=ids)["last"] for ids in (IDS, np.where(MASK, IDS, 6)))
-    np.testing.assert_array_equal(one[MASK], two[MASK])
-    assert not np.array_equal(one, two)
+    parameters = weights(config)
+    first, second = (run(config, parameters, input_ids=ids)["last"] for ids in (IDS, np.where(MASK, IDS, 6)))
+    np.testing.assert_array_equal(first[MASK], second[MASK])
+    assert not np.array_equal(first, second)
 
 
 def test_equal_scores_weigh_the_visible_keys_alike() -> None:
-    given = {n: 0 * w if "qkv_proj" in n else w for n, w in weights(CONFIG).items()}
-    probs = run(CONFIG, given)["layers.0.self_attn.probs"]
+    parameters = {n: 0 * w if "qkv_proj" in n else w for n, w in weights(CONFIG).items()}
+    probs = run(CONFIG, parameters)["layers.0.self_attn.probs"]
     np.testing.assert_allclose(probs[0, 0, 0], [1 / 3, 1 / 3, 1 / 3, 0])
 
 
@@ -169,8 +175,8 @@ def test_without_the_scale_embeddings_are_added_as_they_are() -> None:
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_plain_float32_stays_near_the_truth(norm_first: bool) -> None:
     config = replace(CONFIG, norm_first=norm_first)
-    given = {name: value.astype(np.float32) for name, value in weights(config).items()}
-    truth, plain = run(config, given), run(config, given, SEQUENTIAL_FLOAT32)
+    parameters = {name: value.astype(np.float32) for name, value in weights(config).items()}
+    truth, plain = run(config, parameters), run(config, parameters, SEQUENTIAL_FLOAT32)
     assert truth.keys() == plain.keys()
     for name, value in truth.items():
         assert plain[name].dtype in (np.float32, np.bool_)
@@ -179,9 +185,9 @@ def test_plain_float32_stays_near_the_truth(norm_first: bool) -> None:
 
 def test_hidden_states_take_the_place_of_embeddings() -> None:
     config = replace(CONFIG, norm_first=False, starts_with_hidden_states=True)
-    given = weights(config)
-    states = run(replace(config, starts_with_hidden_states=False), given)
-    taps = run(config, given, hidden_states=states["embeddings"])
+    parameters = weights(config)
+    states = run(replace(config, starts_with_hidden_states=False), parameters)
+    taps = run(config, parameters, hidden_states=states["embeddings"])
     np.testing.assert_array_equal(taps["last"], states["last"])
 
 

@@ -28,8 +28,8 @@ def test_pairs_that_turn_less_than_once_are_divided_by_the_factor() -> None:
 
 def test_between_the_share_that_is_kept_is_linear_in_the_turns() -> None:
     between = (TURNS > 1) & (TURNS < 4)
-    kept = (SCALED / PLAIN - 1 / 8) / (1 - 1 / 8)
-    np.testing.assert_allclose(kept[between], (TURNS[between] - 1) / 3, rtol=1e-13)
+    share = (SCALED / PLAIN - 1 / 8) / (1 - 1 / 8)
+    np.testing.assert_allclose(share[between], (TURNS[between] - 1) / 3, rtol=1e-13)
     assert between.sum() == 6
 
 
@@ -79,8 +79,8 @@ def test_honest_frequencies_are_within_units(scaling: RopeScaling, head_dim: int
     y = ops.inv_freq.forward(head_dim, theta, scaling)
     unit = ops.inv_freq.unit(y, theta, scaling)
     plain = ops.inv_freq.forward(head_dim, theta, arithmetic=SEQUENTIAL_FLOAT32)
-    for found in (
+    for frequencies in (
         ops.inv_freq.forward(head_dim, theta, scaling, arithmetic=SEQUENTIAL_FLOAT32),
         as_hugging_face_computes_it(plain, scaling),
     ):
-        assert float((np.abs(found.astype(np.float64) - y) / unit).max()) < 4
+        assert float((np.abs(frequencies.astype(np.float64) - y) / unit).max()) < 4

@@ -82,11 +82,11 @@ def encode(
         ("encoder.cos", 0): cos,
         ("encoder.sin", 0): sin,
     }
-    (found,) = run(weights or WEIGHTS, config, known, ["encoder"], arithmetic=arithmetic)
-    made = {name: value for name, value in found.items() if not name.endswith("inv_freq")}
+    (values,) = run(weights or WEIGHTS, config, known, ["encoder"], arithmetic=arithmetic)
+    computed = {name: value for name, value in values.items() if not name.endswith("inv_freq")}
     if taps is not None:
-        taps |= made
-    return made["encoder.norm"]
+        taps |= computed
+    return computed["encoder.norm"]
 
 
 def decode(
@@ -111,11 +111,13 @@ def decode(
         now, start = slice(start, start + size), start + size
         known |= {("decoder.cos", step): cos[:, now], ("decoder.sin", step): sin[:, now]}
     stacks = ["decoder"] if source is None else ["encoder", "decoder"]
-    found = run(weights or WEIGHTS, config, known, stacks, steps, arithmetic)
-    own = [{n: v for n, v in seen.items() if not n.startswith("encoder.") and "inv_freq" not in n} for seen in found]
+    computed = run(weights or WEIGHTS, config, known, stacks, steps, arithmetic)
+    decoded = [
+        {n: v for n, v in values.items() if not n.startswith("encoder.") and "inv_freq" not in n} for values in computed
+    ]
     if taps is not None:
-        taps += own
-    return np.concatenate([seen["logits"] for seen in own], axis=1)
+        taps += decoded
+    return np.concatenate([values["logits"] for values in decoded], axis=1)
 
 
 MEMORY = (encode(SOURCE, SOURCE_MASK), SOURCE_MASK)
@@ -127,9 +129,9 @@ def changed(a: np.ndarray, b: np.ndarray) -> list[bool]:
 
 
 def with_token(ids: np.ndarray, position: int) -> np.ndarray:
-    other = ids.copy()
-    other[0, position] = 22
-    return other
+    edited = ids.copy()
+    edited[0, position] = 22
+    return edited
 
 
 def test_a_decoder_token_changes_nothing_before_it() -> None:
@@ -155,8 +157,10 @@ def test_a_decoder_window_of_w_reaches_w_minus_1_back() -> None:
 
 
 def test_an_encoder_token_changes_every_decoder_position() -> None:
-    other = encode(with_token(SOURCE, 4), SOURCE_MASK)
-    assert changed(decode(TARGET, TARGET_MASK, MEMORY), decode(TARGET, TARGET_MASK, (other, SOURCE_MASK))) == [True] * 6
+    encoded = encode(with_token(SOURCE, 4), SOURCE_MASK)
+    assert (
+        changed(decode(TARGET, TARGET_MASK, MEMORY), decode(TARGET, TARGET_MASK, (encoded, SOURCE_MASK))) == [True] * 6
+    )
 
 
 def test_a_masked_encoder_token_changes_nothing() -> None:
@@ -170,9 +174,9 @@ def test_a_row_alone_equals_the_row_in_a_padded_batch(pad: tuple[int, int]) -> N
     def padded(ids: np.ndarray) -> tuple[np.ndarray, np.ndarray, slice]:
         row = np.pad(ids[:1], ((0, 0), pad), constant_values=21)
         mask = np.pad(np.ones_like(ids[:1]), ((0, 0), pad))
-        other = np.arange(row.size)[None] % 19
+        neighbour = np.arange(row.size)[None] % 19
         return (
-            np.concatenate([row, other]),
+            np.concatenate([row, neighbour]),
             np.concatenate([mask, np.ones_like(mask)]),
             slice(pad[0], row.size - pad[1]),
         )
@@ -207,11 +211,11 @@ def test_a_fully_masked_encoder_is_no_encoder() -> None:
 
 
 def test_merged_attention_equals_loops_over_heads_and_keys() -> None:
-    seen: list[dict[str, np.ndarray]] = []
+    taps: list[dict[str, np.ndarray]] = []
     mask = np.array([[1, 1, 0, 1, 1], [1] * 5])
-    decode(TARGET, TARGET_MASK, (encode(SOURCE, mask), mask), config=FULL, taps=seen)
+    decode(TARGET, TARGET_MASK, (encode(SOURCE, mask), mask), config=FULL, taps=taps)
     site = "decoder.layers.1.merged_attn."
-    tap = {name.removeprefix(site): value for name, value in seen[0].items()}
+    tap = {name.removeprefix(site): value for name, value in taps[0].items()}
     for head, query in ((0, 0), (2, 3), (3, 4), (5, 5)):  # KV heads 0, 0, 1, 1
         kv = head // 3
         visible = [(tap["cache_keys"][0, kv, j], tap["cache_values"][0, kv, j]) for j in range(query + 1)]
@@ -222,19 +226,19 @@ def test_merged_attention_equals_loops_over_heads_and_keys() -> None:
 
 
 def test_encoder_keys_are_projections_of_the_encoders_output_with_k_norm() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    decode(TARGET, TARGET_MASK, MEMORY, taps=seen)
+    taps: list[dict[str, np.ndarray]] = []
+    decode(TARGET, TARGET_MASK, MEMORY, taps=taps)
     site = "decoder.layers.1.merged_attn"
     k = ops.linear.forward(MEMORY[0], WEIGHTS[f"{site}.k_proj.weight"], WEIGHTS[f"{site}.k_proj.bias"]).reshape(
         2, 5, 2, 4
     )
     expected = np.swapaxes(ops.rms_norm.forward(k, WEIGHTS[f"{site}.k_norm.weight"], 1e-6), 1, 2)
     rotated = ops.rope.forward(expected, *tables(SOURCE_MASK))
-    np.testing.assert_array_equal(seen[0][f"{site}.cache_encoder_keys"], rotated)
-    decode(TARGET, TARGET_MASK, MEMORY, config=replace(CONFIG, rotate_encoder_keys=False), taps=seen)
-    assert f"{site}.encoder_k_rope" not in seen[1]
+    np.testing.assert_array_equal(taps[0][f"{site}.cache_encoder_keys"], rotated)
+    decode(TARGET, TARGET_MASK, MEMORY, config=replace(CONFIG, rotate_encoder_keys=False), taps=taps)
+    assert f"{site}.encoder_k_rope" not in taps[1]
     # The stream into layer 1 does not reach these keys, so they differ by the rotation alone.
-    np.testing.assert_array_equal(seen[1][f"{site}.cache_encoder_keys"], expected)
+    np.testing.assert_array_equal(taps[1][f"{site}.cache_encoder_keys"], expected)
 
 
 LINEARS = {
@@ -282,9 +286,9 @@ def test_each_tap_of_a_layer_is_made_of_the_taps_it_should_be(stack: str, name: 
 
 
 def test_logits_are_the_lm_head_on_the_final_norm_of_the_last_output() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    logits = decode(TARGET, TARGET_MASK, MEMORY, taps=seen)
-    normed = ops.rms_norm.forward(seen[0]["decoder.layers.1.output"], WEIGHTS["decoder.norm.weight"], 1e-6)
+    taps: list[dict[str, np.ndarray]] = []
+    logits = decode(TARGET, TARGET_MASK, MEMORY, taps=taps)
+    normed = ops.rms_norm.forward(taps[0]["decoder.layers.1.output"], WEIGHTS["decoder.norm.weight"], 1e-6)
     np.testing.assert_array_equal(logits, ops.linear.forward(normed, WEIGHTS["lm_head.weight"]))
 
 
@@ -316,37 +320,37 @@ def expected_names(stack: str, site: str, attention: list[str]) -> list[str]:
 
 
 def test_encoder_taps_come_in_execution_order() -> None:
-    seen: dict[str, np.ndarray] = {}
-    encode(SOURCE, SOURCE_MASK, taps=seen)
-    assert list(seen) == expected_names("encoder", "self_attn", OWN + ATTENTION_END)
+    taps: dict[str, np.ndarray] = {}
+    encode(SOURCE, SOURCE_MASK, taps=taps)
+    assert list(taps) == expected_names("encoder", "self_attn", OWN + ATTENTION_END)
 
 
 def test_decoder_taps_have_the_encoders_projections_at_step_0_alone() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    decode(TARGET, TARGET_MASK, MEMORY, [4, 2], taps=seen)
+    taps: list[dict[str, np.ndarray]] = []
+    decode(TARGET, TARGET_MASK, MEMORY, [4, 2], taps=taps)
     first = expected_names("decoder", "merged_attn", OWN + MEMORY_ONCE + CACHES + ATTENTION_END)
     later = expected_names("decoder", "merged_attn", OWN + CACHES + ATTENTION_END)
-    assert [list(step) for step in seen] == [[*first, "logits"], [*later, "logits"]]
+    assert [list(step) for step in taps] == [[*first, "logits"], [*later, "logits"]]
 
 
 def test_causal_taps_have_nothing_of_an_encoder() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    decode(TARGET, TARGET_MASK, taps=seen)
-    assert list(seen[0]) == [*expected_names("decoder", "merged_attn", OWN + CACHES[:2] + ATTENTION_END), "logits"]
+    taps: list[dict[str, np.ndarray]] = []
+    decode(TARGET, TARGET_MASK, taps=taps)
+    assert list(taps[0]) == [*expected_names("decoder", "merged_attn", OWN + CACHES[:2] + ATTENTION_END), "logits"]
 
 
 def test_a_model_without_qk_norm_has_no_such_taps() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    decode(TARGET, TARGET_MASK, MEMORY, config=replace(CONFIG, use_qk_norm=False), taps=seen)
-    assert not [name for name in seen[0] if name.endswith(("q_norm", "k_norm"))]
-    assert "decoder.layers.0.merged_attn.encoder_k_rope" in seen[0]
+    taps: list[dict[str, np.ndarray]] = []
+    decode(TARGET, TARGET_MASK, MEMORY, config=replace(CONFIG, use_qk_norm=False), taps=taps)
+    assert not [name for name in taps[0] if name.endswith(("q_norm", "k_norm"))]
+    assert "decoder.layers.0.merged_attn.encoder_k_rope" in taps[0]
 
 
 def test_taps_have_their_layouts() -> None:
-    seen: list[dict[str, np.ndarray]] = []
-    decode(TARGET, TARGET_MASK, MEMORY, [4, 2], taps=seen)
+    taps: list[dict[str, np.ndarray]] = []
+    decode(TARGET, TARGET_MASK, MEMORY, [4, 2], taps=taps)
     site = "decoder.layers.0.merged_attn."
-    shapes = {name.removeprefix(site): value.shape for name, value in seen[1].items()}
+    shapes = {name.removeprefix(site): value.shape for name, value in taps[1].items()}
     layouts = {
         "q_proj": (2, 2, 24),
         "q_norm": (2, 2, 6, 4),
@@ -366,10 +370,10 @@ def test_taps_have_their_layouts() -> None:
 
 
 def test_a_layers_input_is_the_output_before_it() -> None:
-    seen: dict[str, np.ndarray] = {}
-    encode(SOURCE, SOURCE_MASK, taps=seen)
-    np.testing.assert_array_equal(seen["encoder.layers.0.input"], seen["encoder.embed_tokens"])
-    np.testing.assert_array_equal(seen["encoder.layers.1.input"], seen["encoder.layers.0.output"])
+    taps: dict[str, np.ndarray] = {}
+    encode(SOURCE, SOURCE_MASK, taps=taps)
+    np.testing.assert_array_equal(taps["encoder.layers.0.input"], taps["encoder.embed_tokens"])
+    np.testing.assert_array_equal(taps["encoder.layers.1.input"], taps["encoder.layers.0.output"])
 
 
 @pytest.mark.parametrize("arithmetic", [FLOAT64, SEQUENTIAL_FLOAT32], ids=["float64", "sequential"])
@@ -378,7 +382,7 @@ def test_every_float_tap_stays_in_its_arithmetic(arithmetic: Arithmetic) -> None
     hidden = encode(SOURCE, SOURCE_MASK, taps=encoded, arithmetic=arithmetic)
     steps: list[dict[str, np.ndarray]] = []
     decode(TARGET, TARGET_MASK, (hidden, SOURCE_MASK), [4, 2], taps=steps, arithmetic=arithmetic)
-    dtypes = {value.dtype for seen in (encoded, *steps) for name, value in seen.items() if not name.endswith(".mask")}
+    dtypes = {value.dtype for taps in (encoded, *steps) for name, value in taps.items() if not name.endswith(".mask")}
     assert dtypes == {np.dtype(arithmetic.dtype)}
 
 
@@ -390,8 +394,8 @@ def test_float32_differs_from_truth_by_rounding_alone() -> None:
 
 def test_what_follows_from_something_unknown_is_not_computed() -> None:
     known = {("input.decoder_input_ids", 0): TARGET, ("input.decoder_attention_mask", 0): TARGET_MASK}
-    (found,) = run(WEIGHTS, CONFIG, known, ["encoder", "decoder"], [6])
-    names = {name.removeprefix("decoder.layers.0.merged_attn.") for name in found}
+    (values,) = run(WEIGHTS, CONFIG, known, ["encoder", "decoder"], [6])
+    names = {name.removeprefix("decoder.layers.0.merged_attn.") for name in values}
     assert {"q_norm", "k_norm", "v_proj"} <= names and not {"scores", "encoder_k_proj", "logits"} & names
 
 
@@ -403,9 +407,9 @@ def test_a_place_can_be_computed_in_another_way() -> None:
         ("encoder.sin", 0): tables(SOURCE_MASK)[1],
     }
     doubled = {"encoder.layers.{layer}.mlp.act": lambda site: (2 * np.multiply(*site.inputs), None)}
-    (right,), (wrong,) = (run(WEIGHTS, CONFIG, known, ["encoder"], overrides=one) for one in ({}, doubled))
+    (plain,), (wrong,) = (run(WEIGHTS, CONFIG, known, ["encoder"], overrides=changes) for changes in ({}, doubled))
     first = "encoder.layers.0.mlp.act"
     np.testing.assert_array_equal(
-        wrong[first], 2 * right["encoder.layers.0.mlp.gate_proj"] * right["encoder.layers.0.mlp.up_proj"]
+        wrong[first], 2 * plain["encoder.layers.0.mlp.gate_proj"] * plain["encoder.layers.0.mlp.up_proj"]
     )
-    assert not np.allclose(wrong["encoder.norm"], right["encoder.norm"])
+    assert not np.allclose(wrong["encoder.norm"], plain["encoder.norm"])

@@ -21,8 +21,8 @@ BOTH = pytest.mark.parametrize("arithmetic", [FLOAT64, SEQUENTIAL_FLOAT32], ids=
 
 @BOTH
 def test_a_factor_of_1_is_plain_rope(arithmetic: Arithmetic) -> None:
-    found = ops.inv_freq.forward(128, 1e6, replace(QWEN3, factor=1.0), arithmetic=arithmetic)
-    np.testing.assert_allclose(found, ops.inv_freq.forward(128, 1e6, arithmetic=arithmetic), rtol=2e-7)
+    actual = ops.inv_freq.forward(128, 1e6, replace(QWEN3, factor=1.0), arithmetic=arithmetic)
+    np.testing.assert_allclose(actual, ops.inv_freq.forward(128, 1e6, arithmetic=arithmetic), rtol=2e-7)
 
 
 def test_the_highest_frequency_is_untouched_and_the_lowest_is_divided_by_the_factor() -> None:
@@ -76,8 +76,8 @@ def test_the_attention_factor_multiplies_cos_and_sin(arithmetic: Arithmetic) -> 
 
 def test_an_attention_factor_of_1_changes_no_bit() -> None:
     ids = np.arange(50)[None] * 2711
-    for one, other in zip(ops.rope_table.forward(ids, PLAIN, 1.0), ops.rope_table.forward(ids, PLAIN), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for scaled, plain in zip(ops.rope_table.forward(ids, PLAIN, 1.0), ops.rope_table.forward(ids, PLAIN), strict=True):
+        np.testing.assert_array_equal(scaled, plain)
 
 
 def test_scores_carry_the_square_of_the_attention_factor() -> None:
@@ -157,5 +157,7 @@ def test_the_units_are_far_below_a_wrong_factor_a_wrong_ramp_and_a_missing_atten
     for wrong in (replace(QWEN3, factor=4.001), replace(QWEN3, truncate=False), replace(QWEN3, beta_slow=1.5)):
         assert worst(ops.inv_freq.forward(128, 1e6, wrong), SCALED, unit) > 100
     ids = np.arange(9)[None]
-    right = ops.rope_table.forward(ids, SCALED, QWEN3.attention_factor)[0]
-    assert worst(ops.rope_table.forward(ids, SCALED, 1.1387)[0], right, ops.rope_table.unit(ids, SCALED, 1.1387)) > 100
+    expected = ops.rope_table.forward(ids, SCALED, QWEN3.attention_factor)[0]
+    assert (
+        worst(ops.rope_table.forward(ids, SCALED, 1.1387)[0], expected, ops.rope_table.unit(ids, SCALED, 1.1387)) > 100
+    )

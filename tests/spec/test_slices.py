@@ -63,8 +63,8 @@ def test_angles_of_ones_own_frequencies_are_noise() -> None:
     unit = slices.unit(4, truth, ALL)
     off = np.cos(POSITIONS.astype(np.float64) * (np.asarray([1, 0.1]) * (1 + 2**-22)))
     assert np.sqrt(np.square((off - truth) / unit).mean()) < 2.5
-    other = np.cos(POSITIONS.astype(np.float64) * (np.asarray([1, 0.1]) * (1 + 2**-12)))
-    assert np.sqrt(np.square((other - truth) / unit).mean()) > 100
+    wrong = np.cos(POSITIONS.astype(np.float64) * (np.asarray([1, 0.1]) * (1 + 2**-12)))
+    assert np.sqrt(np.square((wrong - truth) / unit).mean()) > 100
 
 
 def test_a_recorded_choice_is_what_follows_is_computed_with() -> None:

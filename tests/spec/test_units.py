@@ -140,9 +140,9 @@ def score_rows(draw: st.DrawFn, keys: st.SearchStrategy[int]) -> np.ndarray:
 
 @property_test
 @given(score_rows(st.sampled_from([1, 7, 64, 300, 2000])), any_order, st.booleans(), st.integers(0, 99))
-def test_softmax_is_within_units(scores: np.ndarray, arithmetic: Arithmetic, some: bool, seed: int) -> None:
+def test_softmax_is_within_units(scores: np.ndarray, arithmetic: Arithmetic, masked: bool, seed: int) -> None:
     visible = np.random.default_rng(seed).random((2, 3, scores.shape[-1])) < 0.7
-    mask = visible if some else np.ones_like(visible)
+    mask = visible if masked else np.ones_like(visible)
     truth = ops.softmax.forward(scores, mask)
     unit = ops.softmax.unit(truth, scores, mask)
     assert worst(ops.softmax.forward(scores, mask, arithmetic=arithmetic), truth, unit) < HONEST
@@ -150,10 +150,10 @@ def test_softmax_is_within_units(scores: np.ndarray, arithmetic: Arithmetic, som
 
 @property_test
 @given(score_rows(st.sampled_from([1, 7, 129, 1000])), values(), any_order, st.booleans())
-def test_context_is_within_units(scores: np.ndarray, right: Values, arithmetic: Arithmetic, repeated: bool) -> None:
+def test_context_is_within_units(scores: np.ndarray, drawn: Values, arithmetic: Arithmetic, repeated: bool) -> None:
     keys = scores.shape[-1]
     probs = ops.softmax.forward(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
-    v = np.repeat(right[0](2, 2, 1, 5), keys, axis=2) if repeated else right[0](2, 2, keys, 5)
+    v = np.repeat(drawn[0](2, 2, 1, 5), keys, axis=2) if repeated else drawn[0](2, 2, keys, 5)
     honest = ops.context.forward(probs, v, arithmetic=arithmetic)
     assert worst(honest, ops.context.forward(probs, v), ops.context.unit(probs, v, scores)) < HONEST
 
@@ -161,11 +161,11 @@ def test_context_is_within_units(scores: np.ndarray, right: Values, arithmetic: 
 @property_test
 @given(score_rows(st.sampled_from([7, 129, 1000])), values(), any_order, st.booleans())
 def test_a_context_that_divides_last_is_within_units(
-    scores: np.ndarray, right: Values, arithmetic: Arithmetic, repeated: bool
+    scores: np.ndarray, drawn: Values, arithmetic: Arithmetic, repeated: bool
 ) -> None:
     keys = scores.shape[-1]
     probs = ops.softmax.forward(scores, np.ones((2, 3, keys), bool)).astype(np.float32)
-    v = np.repeat(right[0](2, 2, 1, 5), keys, axis=2) if repeated else right[0](2, 2, keys, 5)
+    v = np.repeat(drawn[0](2, 2, 1, 5), keys, axis=2) if repeated else drawn[0](2, 2, keys, 5)
     exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
     total = np.swapaxes(arithmetic.sum(exponentials), 1, 2)[..., None]
     honest = ops.context.forward(exponentials, v, arithmetic=arithmetic) / total
@@ -354,8 +354,8 @@ def linear_bug() -> float:
 def rope_bug() -> float:
     """Angles of theta 0.1 % too large."""
     x, positions = normal(1, 2, 9, 8), np.arange(9)[None]
-    right, wrong = (ops.rope_table.forward(positions, ops.inv_freq.forward(8, theta)) for theta in (1e6, 1.001e6))
-    return worst(ops.rope.forward(x, *wrong), ops.rope.forward(x, *right), ops.rope.unit(x, *right))
+    plain, wrong = (ops.rope_table.forward(positions, ops.inv_freq.forward(8, theta)) for theta in (1e6, 1.001e6))
+    return worst(ops.rope.forward(x, *wrong), ops.rope.forward(x, *plain), ops.rope.unit(x, *plain))
 
 
 def rope_table_bug() -> float:
@@ -374,9 +374,9 @@ def scores_bug() -> float:
 def softmax_bug() -> float:
     """One key too many in a window."""
     scores = normal(1, 2, 9, 9)
-    right, wrong = ops.mask.sliding_causal(9, 0, 3), ops.mask.sliding_causal(9, 0, 4)
-    y = ops.softmax.forward(scores, right)
-    return worst(ops.softmax.forward(scores, wrong), y, ops.softmax.unit(y, scores, right))
+    mask, wrong = ops.mask.sliding_causal(9, 0, 3), ops.mask.sliding_causal(9, 0, 4)
+    y = ops.softmax.forward(scores, mask)
+    return worst(ops.softmax.forward(scores, wrong), y, ops.softmax.unit(y, scores, mask))
 
 
 def context_bug() -> float:

@@ -55,34 +55,37 @@ def stages(both: Both) -> Pairs:
     """Each stage by Hugging Face's part for it, and all of them joined: the ids of the fast road, the whole text."""
     normalizer, pre_tokenizer = both.theirs.normalizer, both.theirs.pre_tokenizer
     for text in both.texts:
-        got, right = [], []
+        got, expected = [], []
         shown = both.ours.stages(text)
         for segment in shown.segments:
             if segment.added_token is None:
                 normalized = normalizer.normalize_str(text[segment.begin : segment.end])
-                got += [segment.normalized, [(one.symbols, (one.begin, one.end)) for one in segment.pre_tokens]]
-                right += [normalized, pre_tokenizer.pre_tokenize_str(normalized)]
+                got += [
+                    segment.normalized,
+                    [(pre_token.symbols, (pre_token.begin, pre_token.end)) for pre_token in segment.pre_tokens],
+                ]
+                expected += [normalized, pre_tokenizer.pre_tokenize_str(normalized)]
         parts = [id for segment in shown.segments for id in _ids(segment)]
         whole = "".join(text[segment.begin : segment.end] for segment in shown.segments)
-        yield [*got, parts, whole], [*right, both.ours.encode(text), text]
+        yield [*got, parts, whole], [*expected, both.ours.encode(text), text]
 
 
 def decoded(both: Both) -> Pairs:
     """The text of a text's ids, and of the same ids among random ones; with special tokens and without."""
     known = sorted(both.ours.pieces)
     mixed = [_mixed(both.random, encoding.ids, known) for encoding in both.encodings]
-    right = [
+    decodings = [
         both.theirs.decode_batch(sequences, skip_special_tokens=skip)
         for sequences in ([encoding.ids for encoding in both.encodings], mixed)
         for skip in (False, True)
     ]
-    for encoding, other, expected in zip(both.encodings, mixed, zip(*right, strict=True), strict=True):
+    for encoding, mixture, expected in zip(both.encodings, mixed, zip(*decodings, strict=True), strict=True):
         got = [
             both.ours.decode(sequence, skip_special_tokens=skip)
-            for sequence in (encoding.ids, other)
+            for sequence in (encoding.ids, mixture)
             for skip in (False, True)
         ]
-        yield (other, *got), (other, *expected)
+        yield (mixture, *got), (mixture, *expected)
 
 
 def streamed(both: Both) -> Pairs:
@@ -101,15 +104,15 @@ def _streamed(both: Both, places: Callable[[int], list[int] | range]) -> Pairs:
     skips = [both.random.random() < 0.5 for _ in mixed]
     for sequence, skip in zip(mixed, skips, strict=True):
         cuts = [*places(len(sequence)), len(sequence)]
-        right = both.theirs.decode_batch([sequence[:cut] for cut in cuts], skip_special_tokens=skip)
+        expected = both.theirs.decode_batch([sequence[:cut] for cut in cuts], skip_special_tokens=skip)
         got = []
         for cut in cuts:
             stream = both.ours.stream(skip_special_tokens=skip)
             chunks = [stream.push(id) for id in sequence[:cut]]
             # What is out before the end is certain: whatever follows, the whole text begins with it.
-            certain = right[-1].startswith("".join(chunks))
+            certain = expected[-1].startswith("".join(chunks))
             got.append(("".join(chunks) + stream.finish(), certain))
-        yield (sequence, got), (sequence, [(text, True) for text in right])
+        yield (sequence, got), (sequence, [(text, True) for text in expected])
 
 
 def _ids(segment: Segment) -> list[int]:

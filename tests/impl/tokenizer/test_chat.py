@@ -28,18 +28,18 @@ CONVERSATIONS: dict[str, list[dict[str, Any]]] = {
 }  # fmt: skip
 
 
-def hf_text(hf: Any, messages: Any, **given: Any) -> str:
-    return str(hf.apply_chat_template(messages, tokenize=False, **given))
+def hf_text(hf: Any, messages: Any, **options: Any) -> str:
+    return str(hf.apply_chat_template(messages, tokenize=False, **options))
 
 
 @pytest.mark.parametrize("name", CONVERSATIONS)
 @pytest.mark.parametrize("thinking", [None, True, False])
 def test_conversations_are_hugging_faces(hf: Any, ours: ByteLevelTokenizer, name: str, thinking: bool | None) -> None:
     messages = CONVERSATIONS[name]
-    given = {} if thinking is None else {"enable_thinking": thinking}
+    options = {} if thinking is None else {"enable_thinking": thinking}
     for tools in (None, [], TOOLS):
         for prompt in (False, True):
-            theirs = hf_text(hf, messages, tools=tools, add_generation_prompt=prompt, **given)
+            theirs = hf_text(hf, messages, tools=tools, add_generation_prompt=prompt, **options)
             text = ours.render(messages, tools=tools, add_generation_prompt=prompt, enable_thinking=thinking)
             assert text == theirs
 
@@ -80,8 +80,8 @@ def test_what_is_null_in_a_message_is_not_there(hf_tiny: Any) -> None:
 def test_templates_find_what_they_find_at_hugging_face(
     hf_tiny: Any, ours_tiny: ByteLevelTokenizer, template: str
 ) -> None:
-    other = ByteLevelTokenizer(replace(ours_tiny.files, chat_template=template))
-    assert other.render([USER]) == hf_text(hf_tiny, [USER], chat_template=template)
+    tokenizer = ByteLevelTokenizer(replace(ours_tiny.files, chat_template=template))
+    assert tokenizer.render([USER]) == hf_text(hf_tiny, [USER], chat_template=template)
 
 
 def test_a_template_that_asks_for_the_date_is_refused() -> None:

@@ -47,9 +47,9 @@ def test_nothing_is_cleaned_up(hf: Any, ours: ByteLevelTokenizer) -> None:
 
 def test_skipping_leaves_out_exactly_the_special_tokens(ours: ByteLevelTokenizer) -> None:
     ids = [token.id for token in ours.added_tokens]
-    kept = "".join(token.content for token in ours.added_tokens if not token.special)
-    assert ours.decode(ids, skip_special_tokens=True) == kept
-    assert "<think>" in kept and "<|im_end|>" not in kept
+    text = "".join(token.content for token in ours.added_tokens if not token.special)
+    assert ours.decode(ids, skip_special_tokens=True) == text
+    assert "<think>" in text and "<|im_end|>" not in text
 
 
 def test_broken_bytes_become_replacement_characters_as_in_rust(pair: Pair) -> None:

@@ -70,12 +70,12 @@ def test_every_stage_follows_from_the_one_before(ours: ByteLevelTokenizer) -> No
 @pytest.mark.parametrize("name", ["split", "normalize", "pre_tokenize", "to_symbols", "merge"])
 def test_encode_notices_a_replaced_function(tiny: Any, ours_tiny: ByteLevelTokenizer, name: str) -> None:
     ours = ByteLevelTokenizer.from_directory(tiny)
-    own = getattr(ours, name)
+    method = getattr(ours, name)
     called: list[str] = []
 
     def noticed(text: str, *rest: Any) -> Any:
         called.append(text)
-        return own(text, *rest)
+        return method(text, *rest)
 
     setattr(ours, name, noticed)
     assert ours.encode("Hello") == ours_tiny.encode("Hello")

@@ -157,9 +157,9 @@ def test_merges_without_a_header_or_with_carriage_returns_are_read(tmp_path: Pat
 def test_the_committed_files_say_the_same_in_both_forms(tiny: Path, tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(tiny / name, tmp_path)
-    both, apart = read_directory(tiny), read_directory(tmp_path)
-    assert (apart.merges, apart.added_tokens, apart.pattern) == (both.merges, both.added_tokens, both.pattern)
-    assert apart.chat_template == both.chat_template is not None
+    both, separate = read_directory(tiny), read_directory(tmp_path)
+    assert (separate.merges, separate.added_tokens, separate.pattern) == (both.merges, both.added_tokens, both.pattern)
+    assert separate.chat_template == both.chat_template is not None
 
 
 def test_the_real_files_say_the_same_in_both_forms(real: Path, tmp_path: Path) -> None:

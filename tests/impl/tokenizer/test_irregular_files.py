@@ -37,9 +37,9 @@ IRREGULAR = pytest.mark.parametrize("put", [pipe, device, outside])
 
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
-    made = Path(shutil.copytree(TINY, tmp_path / "x"))
-    (made / FILE).unlink()
-    return made
+    folder = Path(shutil.copytree(TINY, tmp_path / "x"))
+    (folder / FILE).unlink()
+    return folder
 
 
 @IRREGULAR

@@ -41,9 +41,9 @@ def mixtures(seed: int, count: int) -> list[str]:
 @pytest.mark.parametrize("step", [16, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_character_alone_and_between_marks_below_and_above_is_normalised_as_by_hugging_face(step: int) -> None:
     """Alone, of those that nothing is done to, a sixteenth in `make test`."""
-    apart = "\n".join([*CHARACTERS[11::step], *INVOLVED])
+    alone = "\n".join([*CHARACTERS[11::step], *INVOLVED])
     between = "\n".join(f"e{c}\u0301{c}\u0323" for c in INVOLVED)
-    assert nfc(apart) == theirs(apart)
+    assert nfc(alone) == theirs(alone)
     assert nfc(between) == theirs(between)
 
 

@@ -65,11 +65,11 @@ def test_a_stream_is_what_decode_gives_for_any_ids(hf: Any, ours: ByteLevelToken
 def test_a_prefix_of_a_stream_is_a_prefix_of_the_text(ours: ByteLevelTokenizer) -> None:
     """What has come out at any moment is all whole characters of the bytes so far."""
     ids = ours.encode("caf\u00e9 \u4e2d\u6587 \U0001f469\u200d\U0001f680 \u00b2 <think>\ufffd")
-    given = ""
+    streamed = ""
     for count, chunk in enumerate(chunks(ours, ids)[:-1], start=1):
-        given += chunk
+        streamed += chunk
         data = ours.decode_bytes(ids[:count])
-        assert given == data.decode("utf-8", errors="ignore")
+        assert streamed == data.decode("utf-8", errors="ignore")
 
 
 def test_bytes_wait_if_and_only_if_some_character_begins_with_them() -> None:

@@ -39,21 +39,21 @@ def words(ours: ByteLevelTokenizer) -> Words:
 
 
 @pytest.fixture(scope="session")
-def some(words: Words) -> list[str]:
+def sample_texts(words: Words) -> list[str]:
     every = list(everything(words))
     return [*Random(SEED).sample(every, SHORT // 2), *islice(drawn(SEED, words), SHORT // 2)]
 
 
-def check(ours: ByteLevelTokenizer, hf: Any, texts: Iterable[str], wanted: Iterable[Property]) -> int:
+def check(ours: ByteLevelTokenizer, hf: Any, texts: Iterable[str], checks: Iterable[Property]) -> int:
     """How many texts were seen; the first one that differs in a property fails the test."""
-    theirs, rest, seen = hf.backend_tokenizer, iter(texts), 0
+    theirs, rest, count = hf.backend_tokenizer, iter(texts), 0
     while chunk := list(islice(rest, AT_ONCE)):
-        both = Both(chunk, ours, theirs, theirs.encode_batch(chunk, add_special_tokens=False), Random(SEED + seen))
-        for one in wanted:
-            for at, (got, right) in enumerate(one(both)):
-                assert got == right, f"{one.__name__}: seed {SEED}, text {seen + at}: {chunk[at]!a}"
-        seen += len(chunk)
-    return seen
+        both = Both(chunk, ours, theirs, theirs.encode_batch(chunk, add_special_tokens=False), Random(SEED + count))
+        for function in checks:
+            for at, (got, expected) in enumerate(function(both)):
+                assert got == expected, f"{function.__name__}: seed {SEED}, text {count + at}: {chunk[at]!a}"
+        count += len(chunk)
+    return count
 
 
 def corpora(data: Path) -> list[str]:
@@ -70,11 +70,11 @@ def data() -> Path:
     return Path(path)
 
 
-@pytest.mark.parametrize("wanted", ONE_BY_ONE, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("tested", ONE_BY_ONE, ids=lambda function: function.__name__)
 def test_generated_texts_are_as_in_hugging_face(
-    ours: ByteLevelTokenizer, hf: Any, some: list[str], wanted: Property
+    ours: ByteLevelTokenizer, hf: Any, sample_texts: list[str], tested: Property
 ) -> None:
-    assert check(ours, hf, some, [wanted]) == SHORT
+    assert check(ours, hf, sample_texts, [tested]) == SHORT
 
 
 @pytest.mark.slow

@@ -51,7 +51,7 @@ def tensors(change: Callable[[Tensors], object]) -> Callable[[Path], None]:
     return spoil
 
 
-def one(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
+def marred(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Path], None]:
     return tensors(lambda held: held.update({name: change(held[name])}))
 
 
@@ -92,7 +92,7 @@ def cut(end: Callable[[int, list[int]], int]) -> Callable[[Path], None]:
         content, header = _header(directory / WEIGHTS)
         ends = sorted(entry["data_offsets"][1] for name, entry in header.items() if name != "__metadata__")
         start = 8 + int.from_bytes(content[:8], "little")
-        (directory / WEIGHTS).write_bytes(content[: end(start, [start + one for one in ends])])
+        (directory / WEIGHTS).write_bytes(content[: end(start, [start + stop for stop in ends])])
 
     return spoil
 
@@ -142,15 +142,15 @@ DAMAGES = {
     "no prefix": Damage(SINGLE,
         tensors(lambda held: [held.update({n.removeprefix("model."): held.pop(n)}) for n in list(held)]),
         (NORM, "layers.1.self_attn.k_norm.weight")),
-    "transposed": Damage(SINGLE, one(MLP, lambda w: w.T), (MLP, "(70, 40)", "(40, 70)")),
-    "flat": Damage(SINGLE, one(MLP, lambda w: w.reshape(-1)), (MLP, "(70, 40)", "(2800,)")),
-    "rows of the tokenizer": Damage(SINGLE, one(EMBEDDING, lambda w: w[:-3]), (EMBEDDING, "(231, 40)", "(228, 40)")),
+    "transposed": Damage(SINGLE, marred(MLP, lambda w: w.T), (MLP, "(70, 40)", "(40, 70)")),
+    "flat": Damage(SINGLE, marred(MLP, lambda w: w.reshape(-1)), (MLP, "(70, 40)", "(2800,)")),
+    "rows of the tokenizer": Damage(SINGLE, marred(EMBEDDING, lambda w: w[:-3]), (EMBEDDING, "(231, 40)", "(228, 40)")),
     "entered twice": Damage(SINGLE, entered_twice, (NORM, WEIGHTS, "twice")),
-    "integers": Damage(SINGLE, one(NORM, lambda w: w.to(torch.int32)), (NORM, WEIGHTS)),
-    "truth values": Damage(SINGLE, one(NORM, lambda w: w > 1), (NORM, WEIGHTS)),
-    "NaN": Damage(SINGLE, one(NORM, with_value(float("nan"), 7)), (NORM, WEIGHTS, "nan", "[7]")),
-    "infinity": Damage(SINGLE, one(NORM, with_value(float("-inf"), 7)), (NORM, WEIGHTS, "-inf", "[7]")),
-    "another head": Damage(TIED, one(HEAD, lambda w: w + 1), (HEAD, EMBEDDING)),
+    "integers": Damage(SINGLE, marred(NORM, lambda w: w.to(torch.int32)), (NORM, WEIGHTS)),
+    "truth values": Damage(SINGLE, marred(NORM, lambda w: w > 1), (NORM, WEIGHTS)),
+    "NaN": Damage(SINGLE, marred(NORM, with_value(float("nan"), 7)), (NORM, WEIGHTS, "nan", "[7]")),
+    "infinity": Damage(SINGLE, marred(NORM, with_value(float("-inf"), 7)), (NORM, WEIGHTS, "-inf", "[7]")),
+    "another head": Damage(TIED, marred(HEAD, lambda w: w + 1), (HEAD, EMBEDDING)),
     "mistral": Damage(SINGLE, configured(model_type="mistral"), (CONFIG, "model_type", "mistral", "qwen3")),
     "gemma": Damage(SINGLE, configured(model_type="gemma3_text"), (CONFIG, "model_type", "gemma3_text")),
     "qwen3_moe": Damage(SINGLE, configured(model_type="qwen3_moe", num_experts=4), (CONFIG, "qwen3_moe")),

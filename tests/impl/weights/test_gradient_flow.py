@@ -97,8 +97,8 @@ def test_the_model_is_left_as_it_was(make_model: Any, training: bool, outcome: s
     model = make_model(attention_dropout=0.3).train(training)
     model.encoder.layers[1].train(not training)
     model.encoder.norm.weight.requires_grad_(False)
-    kept = torch.ones(40)
-    model.decoder.norm.weight.grad = kept
+    gradient = torch.ones(40)
+    model.decoder.norm.weight.grad = gradient
     modes = {name: module.training for name, module in model.named_modules()}
     values = {name: tensor.clone() for name, tensor in model.state_dict().items()}
     state = torch.random.get_rng_state()
@@ -113,7 +113,7 @@ def test_the_model_is_left_as_it_was(make_model: Any, training: bool, outcome: s
     assert {name: module.training for name, module in model.named_modules()} == modes
     assert [name for name, p in model.named_parameters() if not p.requires_grad] == ["encoder.norm.weight"]
     assert [name for name, p in model.named_parameters() if p.grad is not None] == ["decoder.norm.weight"]
-    assert model.decoder.norm.weight.grad is kept and torch.equal(kept, torch.ones(40))
+    assert model.decoder.norm.weight.grad is gradient and torch.equal(gradient, torch.ones(40))
     assert all(torch.equal(tensor, values[name]) for name, tensor in model.state_dict().items())
     assert not model.encoder.embed_tokens._forward_hooks and not model.shared.weight._post_accumulate_grad_hooks
 

@@ -48,23 +48,23 @@ def test_only_the_head_belongs_to_one_stack() -> None:
 
 
 def test_fact_6_the_final_norm_is_called_norm_in_both_stacks(make_config: Any) -> None:
-    found = {pair.target for pair in pairs(make_config()) if pair.source == "model.norm.weight"}
-    assert found == {"encoder.norm.weight", "decoder.norm.weight"}
+    targets = {pair.target for pair in pairs(make_config()) if pair.source == "model.norm.weight"}
+    assert targets == {"encoder.norm.weight", "decoder.norm.weight"}
 
 
 def test_each_stack_calls_its_attention_by_its_own_name(make_config: Any) -> None:
-    found = {pair.target for pair in pairs(make_config()) if pair.source == "model.layers.2.self_attn.k_norm.weight"}
-    assert found == {"encoder.layers.2.self_attn.k_norm.weight", "decoder.layers.2.merged_attn.k_norm.weight"}
+    targets = {pair.target for pair in pairs(make_config()) if pair.source == "model.layers.2.self_attn.k_norm.weight"}
+    assert targets == {"encoder.layers.2.self_attn.k_norm.weight", "decoder.layers.2.merged_attn.k_norm.weight"}
 
 
 @pytest.mark.parametrize("family", ["qwen3", "qwen2"])
 @pytest.mark.parametrize("stack", STACKS)
 def test_a_layers_tensors_are_those_of_the_loaded_model(save_hf: Any, family: str, stack: str) -> None:
     hf, directory = save_hf(family=family)
-    found = Qwen3WeightMapper()._map_layer_weights(hf.state_dict(), 1, stack)
+    mapped = Qwen3WeightMapper()._map_layer_weights(hf.state_dict(), 1, stack)
     loaded = load_qwen3(directory).state_dict()
-    assert found.keys() == {name for name in loaded if name.startswith(f"{stack}.layers.1.")}
-    assert all(torch.equal(tensor, loaded[name]) for name, tensor in found.items())
+    assert mapped.keys() == {name for name in loaded if name.startswith(f"{stack}.layers.1.")}
+    assert all(torch.equal(tensor, loaded[name]) for name, tensor in mapped.items())
 
 
 @pytest.mark.parametrize(

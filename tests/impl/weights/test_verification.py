@@ -45,8 +45,8 @@ def _add(at: tuple[int, ...], value: float = 1.0) -> Callable[[torch.Tensor], to
     return change
 
 
-def _copy(name: str, other: str) -> Callable[[Any], None]:
-    return lambda model: model.get_parameter(name).data.copy_(model.get_parameter(other).data)
+def _copy(name: str, origin: str) -> Callable[[Any], None]:
+    return lambda model: model.get_parameter(name).data.copy_(model.get_parameter(origin).data)
 
 
 def _set(path: str, value: Any) -> Callable[[Any], None]:
@@ -140,14 +140,14 @@ def narrow(tmp_path_factory: pytest.TempPathFactory, make_hf: Any) -> dict[bool,
     return directories
 
 
-def _found(model: Any, directory: Path) -> list[Fault]:
+def _faults(model: Any, directory: Path) -> list[Fault]:
     return [(fault.name, fault.check, fault.says) for fault in weight_faults(model, directory)]
 
 
-def _one(model: Any, directory: Path, expected: Fault) -> None:
-    found = _found(model, directory)
-    assert [fault[:2] for fault in found] == [expected[:2]], found
-    assert found[0][2].startswith(expected[2]), found
+def _assert_fault(model: Any, directory: Path, expected: Fault) -> None:
+    faults = _faults(model, directory)
+    assert [fault[:2] for fault in faults] == [expected[:2]], faults
+    assert faults[0][2].startswith(expected[2]), faults
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -172,7 +172,7 @@ def test_a_wrong_weight_is_the_one_fault_and_its_mistake_is_named(source: Path, 
     directory = source if expected[0].endswith("q_proj.weight") or "5820" in expected[2] else narrow[True]
     model = initialize_from_qwen3(directory, SENTINELS)
     spoil(model)
-    _one(model, directory, expected)
+    _assert_fault(model, directory, expected)
     checks = verify_weight_initialization(model, directory)
     assert [check for check, passed in checks.items() if not passed] == [expected[1]]
 
@@ -182,11 +182,11 @@ def test_every_single_parameter_is_compared(narrow: Any) -> None:
     for name, parameter in model.named_parameters():
         before = parameter.data.clone()
         parameter.data.view(-1)[-1] += 1
-        found = [fault[0] for fault in _found(model, narrow[False])]
+        faults = [fault[0] for fault in _faults(model, narrow[False])]
         parameter.data.copy_(before)
         rows = f"{name}[97:]" if name in ("shared.weight", "lm_head.weight") else name
-        assert set(found) == {rows}, name
-    assert _found(model, narrow[False]) == []
+        assert set(faults) == {rows}, name
+    assert _faults(model, narrow[False]) == []
 
 
 TIES: dict[str, tuple[bool, Callable[[Any], None], list[Fault]]] = {
@@ -229,12 +229,12 @@ def test_a_wrong_tie_a_shared_memory_and_a_parameter_nobody_knows_are_found(narr
     tied, spoil, expected = TIES[mistake]
     model = initialize_from_qwen3(narrow[tied], SENTINELS)
     spoil(model)
-    found = _found(model, narrow[tied])
+    faults = _faults(model, narrow[tied])
     if mistake == "one memory in both stacks":  # whose values can be only one stack's, and here are both's
-        found = [fault for fault in found if "stacks" in fault[1]]
-    assert {fault[:2] for fault in found} == {fault[:2] for fault in expected}, found
+        faults = [fault for fault in faults if "stacks" in fault[1]]
+    assert {fault[:2] for fault in faults} == {fault[:2] for fault in expected}, faults
     for name, check, says in expected:
-        assert any(fault[:2] == (name, check) and fault[2].startswith(says) for fault in found), found
+        assert any(fault[:2] == (name, check) and fault[2].startswith(says) for fault in faults), faults
 
 
 def test_fact_12_a_model_on_the_meta_device_passes_no_check_of_values(narrow: Any) -> None:
@@ -272,9 +272,9 @@ def test_sentinel_rows_that_are_not_the_seeds_are_found(narrow: Any, mistake: st
     change, checks, says = ROWS_OF_SENTINELS[mistake]
     model = initialize_from_qwen3(narrow[True], SENTINELS)
     _sentinels(change)(model)
-    found = _found(model, narrow[True])
-    assert {fault[:2] for fault in found} == {(ROWS, check) for check in checks}
-    assert any(fault[2].startswith(says) for fault in found if fault[1] == "sentinel_rows_seeded"), found
+    faults = _faults(model, narrow[True])
+    assert {fault[:2] for fault in faults} == {(ROWS, check) for check in checks}
+    assert any(fault[2].startswith(says) for fault in faults if fault[1] == "sentinel_rows_seeded"), faults
 
 
 def test_a_looser_tolerance_is_for_the_statistics_alone(narrow: Any) -> None:
@@ -289,7 +289,7 @@ def test_emb_09_rows_from_another_seed_at_loading_are_found(narrow: Any, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr(sentinel_rows, "_SEED", 1)
         model = initialize_from_qwen3(narrow[True], SENTINELS)
-    assert [fault[:2] for fault in _found(model, narrow[True])] == [(ROWS, "sentinel_rows_seeded")]
+    assert [fault[:2] for fault in _faults(model, narrow[True])] == [(ROWS, "sentinel_rows_seeded")]
 
 
 @pytest.mark.parametrize("rows", [97, 97 + SENTINELS - 1, 97 + SENTINELS + 1, 96])
@@ -298,10 +298,10 @@ def test_an_embedding_of_another_height_is_found(narrow: Any, rows: int) -> None
     matrix = nn.Parameter(model.shared.weight.detach().repeat(2, 1)[:rows])
     for module in (model.shared, model.encoder.embed_tokens, model.decoder.embed_tokens, model.lm_head):
         module.weight = matrix
-    found = _found(model, narrow[True])
-    assert ("shared.weight", "embedding_extended") in [fault[:2] for fault in found]
-    assert all("has the shape" in says for _, _, says in found)
-    assert {check for _, check, _ in found} - {"embedding_extended"} == (
+    faults = _faults(model, narrow[True])
+    assert ("shared.weight", "embedding_extended") in [fault[:2] for fault in faults]
+    assert all("has the shape" in says for _, _, says in faults)
+    assert {check for _, check, _ in faults} - {"embedding_extended"} == (
         {"original_embeddings_preserved"} if rows < 97 else set()
     )
 
@@ -336,14 +336,14 @@ def test_a_setting_that_is_not_the_checkpoints_is_found(narrow: Any, mistake: st
     spoil, name, says = SETTINGS[mistake]
     model = initialize_from_qwen3(narrow[True], SENTINELS)
     spoil(model)
-    _one(model, narrow[True], (name, "config_matches", says))
+    _assert_fault(model, narrow[True], (name, "config_matches", says))
 
 
 def test_what_users_may_choose_is_no_fault(narrow: Any) -> None:
     model = load_qwen3(narrow[True], num_sentinel_tokens=SENTINELS, rotate_encoder_keys=False).train()
     model.encoder.gradient_checkpointing = True
     model.config.use_cache = False
-    assert _found(model, narrow[True]) == []
+    assert _faults(model, narrow[True]) == []
 
 
 def test_a_fault_reads_as_one_line() -> None:
@@ -359,11 +359,11 @@ def test_a_checkpoint_that_is_not_whole_is_no_fault_of_the_model(narrow: Any, tm
 
 
 def test_progress_counts_every_comparison(narrow: Any) -> None:
-    seen: list[tuple[int, int, str]] = []
+    reports: list[tuple[int, int, str]] = []
     model = initialize_from_qwen3(narrow[True], SENTINELS)
-    verify_weight_initialization(model, narrow[True], progress=lambda *said: seen.append(said))
-    assert [done for done, _, _ in seen] == list(range(1, seen[0][1] + 1))
-    assert {what for _, _, what in seen} == {f"verifying {name}" for name, _ in model.named_parameters()}
+    verify_weight_initialization(model, narrow[True], progress=lambda *said: reports.append(said))
+    assert [done for done, _, _ in reports] == list(range(1, reports[0][1] + 1))
+    assert {message for _, _, message in reports} == {f"verifying {name}" for name, _ in model.named_parameters()}
 
 
 def test_a_tensor_of_many_blocks_is_compared_to_its_last_element() -> None:

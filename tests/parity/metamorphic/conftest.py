@@ -35,7 +35,7 @@ class Request:
 
     def rows(self, order: Sequence[int]) -> Request:
         """The request of these batch rows, in this order."""
-        return Request(*(one[list(order)] for one in self._parts()))
+        return Request(*(part[list(order)] for part in self._parts()))
 
     def alone(self, row: int) -> Request:
         """One row without its padding."""
@@ -65,41 +65,41 @@ class Subject:
         """The answer to a request (its own by default), the target fed in `steps` (all at once by default)."""
         return answer(self.model, request or self.request, steps or [(request or self.request).target.shape[1]])
 
-    def apart(self, actual: Answer, expected: Answer, scope: Answer | None = None) -> float:
+    def distance(self, actual: Answer, expected: Answer, scope: Answer | None = None) -> float:
         """The largest share of a budget that a difference uses, infinite for another shape; `scope[tap]`: judged."""
-        found = [0.0]
+        used = [0.0]
         for name, value in expected.items():
             if actual[name].shape != value.shape:
                 return float("inf")
             if value.size and (scope is None or scope[name].any()):
-                found.append(self.share(name, actual[name], value, None if scope is None else scope[name]))
-        return max(found)
+                used.append(self.share(name, actual[name], value, None if scope is None else scope[name]))
+        return max(used)
 
     def share(self, name: str, actual: Array, expected: Array, scope: Array | None = None) -> float:
         """The share of one tap's budget."""
-        spot = place(name, self.layers)
-        assert spot is not None
-        metrics = compare(actual, expected, scope, axes=spot.axes)
-        worst = shares(metrics, self.floors[name], headroom("run", spot.op)).worst
+        tap_place = place(name, self.layers)
+        assert tap_place is not None
+        metrics = compare(actual, expected, scope, axes=tap_place.axes)
+        worst = shares(metrics, self.floors[name], headroom("run", tap_place.op)).worst
         return float("inf") if np.isnan(worst) else worst
 
     def scope(self, request: Request) -> Answer:
         """What is judged of an answer to `request`: everything but padding; it broadcasts to the taps."""
         source, target = request.source_mask.numpy(), request.target_mask.numpy()
-        found = {"encoder.norm": source[:, :, None], "logits": target[:, :, None]}
+        judged = {"encoder.norm": source[:, :, None], "logits": target[:, :, None]}
         for name in self.floors:
             if "cache_" in name:
-                found[name] = (source if "encoder" in name else target)[:, None, :, None]
-        return found
+                judged[name] = (source if "encoder" in name else target)[:, None, :, None]
+        return judged
 
     def row(self, whole: Answer, request: Request, row: int) -> Answer:
         """The part of an answer that belongs to one row of the request, without its padding."""
         source, target = request.source_mask[row].numpy(), request.target_mask[row].numpy()
-        own = {"encoder.norm": whole["encoder.norm"][row][source][None], "logits": whole["logits"][row][target][None]}
+        part = {"encoder.norm": whole["encoder.norm"][row][source][None], "logits": whole["logits"][row][target][None]}
         for name, value in whole.items():
             if "cache_" in name:
-                own[name] = value[row][:, source if "encoder" in name else target][None]
-        return own
+                part[name] = value[row][:, source if "encoder" in name else target][None]
+        return part
 
 
 @torch.no_grad()
@@ -123,12 +123,12 @@ def answer(model: Qwen3ForSeq2SeqLM, request: Request, steps: Sequence[int]) -> 
         logits.append(output.logits)
         cache, start = output.past_key_values, start + count
     assert isinstance(cache, EncoderDecoderCache)
-    found = {"encoder.norm": encoded, "logits": torch.cat(logits, dim=1)}
+    taps = {"encoder.norm": encoded, "logits": torch.cat(logits, dim=1)}
     for kind, half in (("cache_", cache.self_attention_cache), ("cache_encoder_", cache.cross_attention_cache)):
         for index, layer in enumerate(half.layers):
-            found[f"decoder.layers.{index}.merged_attn.{kind}keys"] = layer.keys
-            found[f"decoder.layers.{index}.merged_attn.{kind}values"] = layer.values
-    return {name: value.numpy() for name, value in found.items()}
+            taps[f"decoder.layers.{index}.merged_attn.{kind}keys"] = layer.keys
+            taps[f"decoder.layers.{index}.merged_attn.{kind}values"] = layer.values
+    return {name: value.numpy() for name, value in taps.items()}
 
 
 # name: checkpoints (of the encoder, of the decoder), whether encoder keys are rotated, and the masks of both sides
@@ -167,14 +167,14 @@ def subject(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Subject
             mask = torch.tensor([[slot == "1" for slot in row] for row in masks], dtype=torch.bool)
             sides += [torch.randint(2, 190, mask.shape, generator=draw).where(mask, 1), mask]
         request = Request(*sides)
-        given = _inputs("decoder", request.target, request.target_mask)
+        inputs = _inputs("decoder", request.target, request.target_mask)
         if encoder:
-            given |= _inputs("encoder", request.source, request.source_mask)
-        directories = [CHECKPOINTS / one if one else None for one in (encoder, decoder)]
+            inputs |= _inputs("encoder", request.source, request.source_mask)
+        directories = [CHECKPOINTS / checkpoint if checkpoint else None for checkpoint in (encoder, decoder)]
         path: Path = folder / f"{name}.pb"
-        kept = ("encoder.norm", "logits", "*.cache_*")
+        patterns = ("encoder.norm", "logits", "*.cache_*")
         steps = (request.target.shape[1],)
-        record_request(*directories, given, steps, path, taps=kept, rotate_encoder_keys=rotated)
+        record_request(*directories, inputs, steps, path, taps=patterns, rotate_encoder_keys=rotated)
         floors = {item.info.name: item.info.floor for item in read(path) if item.info.HasField("floor")}
         model = load_qwen3(directories[1] or Path(), directories[0], rotate_encoder_keys=rotated)
         model.set_attn_implementation("eager")

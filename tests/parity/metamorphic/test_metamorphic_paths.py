@@ -36,14 +36,14 @@ def at_once_from(subject: Any, path: str) -> float:
     request = subject.request
     steps = PATHS[path](request.target.shape[1])
     assert sum(steps) == request.target.shape[1] and min(steps) > 0
-    return subject.apart(subject.answer(steps=steps), subject.answer(), subject.scope(request))
+    return subject.distance(subject.answer(steps=steps), subject.answer(), subject.scope(request))
 
 
-def second_from_first(subject: Any, other: Any) -> float:
+def second_from_first(subject: Any, second_request: Any) -> float:
     """How far an answer after another request to the same model is from the answer before it (any bit counts)."""
     steps = PATHS["prefill and 4 steps"](subject.request.target.shape[1])
     before = subject.answer(steps=steps)
-    subject.answer(other, steps=[other.target.shape[1]])
+    subject.answer(second_request, steps=[second_request.target.shape[1]])
     after = subject.answer(steps=steps)
     return max(float(np.abs(after[name] - value).max(initial=0)) for name, value in before.items())
 
@@ -71,9 +71,9 @@ def top_left_alignment(patch: pytest.MonkeyPatch) -> None:
     plain = masks.own_mask
 
     def aligned(mask: Any, batch: int, query: int, past: int, *rest: Any) -> torch.Tensor:
-        found = plain(mask, batch, query, past, *rest)
-        hidden = torch.ones(found.shape[-2:], dtype=torch.bool).triu(1)
-        return found.masked_fill(hidden, torch.finfo(found.dtype).min) if past else found
+        additive = plain(mask, batch, query, past, *rest)
+        hidden = torch.ones(additive.shape[-2:], dtype=torch.bool).triu(1)
+        return additive.masked_fill(hidden, torch.finfo(additive.dtype).min) if past else additive
 
     patch.setattr(masks, "own_mask", aligned)
 
@@ -81,10 +81,10 @@ def top_left_alignment(patch: pytest.MonkeyPatch) -> None:
 def wider_window_when_decoding(patch: pytest.MonkeyPatch) -> None:
     plain = masks._window_visible
 
-    def seen(distance: torch.Tensor, window: int | None) -> torch.Tensor:
+    def widened(distance: torch.Tensor, window: int | None) -> torch.Tensor:
         return plain(distance, None if window is None else window + (distance.shape[0] == 1))
 
-    patch.setattr(masks, "_window_visible", seen)
+    patch.setattr(masks, "_window_visible", widened)
 
 
 def forgotten_chunk(patch: pytest.MonkeyPatch) -> None:
@@ -126,34 +126,34 @@ def test_a_path_that_is_wrong_is_found(
     assert at_once_from(subject(name), path) > 100
 
 
-@pytest.mark.parametrize("other", ["text", "shorter", "source", "fewer rows"])
+@pytest.mark.parametrize("kind", ["text", "shorter", "source", "fewer rows"])
 @pytest.mark.parametrize("name", NAMES)
-def test_a_second_request_is_as_if_it_were_the_first(name: str, other: str, subject: Any) -> None:
-    assert second_from_first(subject(name), others(subject(name))[other]) == 0
+def test_a_second_request_is_as_if_it_were_the_first(name: str, kind: str, subject: Any) -> None:
+    assert second_from_first(subject(name), others(subject(name))[kind]) == 0
 
 
 def kept_encoder_keys(patch: pytest.MonkeyPatch) -> None:
     """Encoder keys of an earlier request are used again when they fit."""
-    plain, kept = Qwen3MergedAttention.encoder_keys_values, {}
+    plain, stored = Qwen3MergedAttention.encoder_keys_values, {}
 
     def cached(self: Any, states: torch.Tensor, tables: Any) -> Any:
         key = (id(self), states.shape)
-        found = kept.get(key)
-        kept[key] = plain(self, states, tables)
-        return found or kept[key]
+        earlier = stored.get(key)
+        stored[key] = plain(self, states, tables)
+        return earlier or stored[key]
 
     patch.setattr(Qwen3MergedAttention, "encoder_keys_values", cached)
 
 
 def kept_tables(patch: pytest.MonkeyPatch) -> None:
     """cos and sin are kept by the shape of the positions, not by the positions."""
-    plain, kept = Qwen3RotaryEmbedding.forward, {}
+    plain, stored = Qwen3RotaryEmbedding.forward, {}
 
     def cached(self: Any, x: torch.Tensor, position_ids: torch.Tensor) -> Any:
         key = (id(self), position_ids.shape)
-        found = kept.get(key)
-        kept[key] = plain(self, x, position_ids)
-        return found or kept[key]
+        earlier = stored.get(key)
+        stored[key] = plain(self, x, position_ids)
+        return earlier or stored[key]
 
     patch.setattr(Qwen3RotaryEmbedding, "forward", cached)
 
@@ -164,4 +164,4 @@ def test_what_is_left_over_from_an_earlier_request_is_found(
 ) -> None:
     seed(monkeypatch)
     whole = subject("rotated")
-    assert max(second_from_first(whole, other) for other in others(whole).values()) > 1e-2
+    assert max(second_from_first(whole, request) for request in others(whole).values()) > 1e-2

@@ -18,14 +18,14 @@ def alone_from_batch(subject: Any) -> float:
     """How far each row alone is from the same row in its padded batch, in budgets."""
     request, whole = subject.request, subject.answer()
     rows = range(len(request.target))
-    return max(subject.apart(subject.answer(request.alone(row)), subject.row(whole, request, row)) for row in rows)
+    return max(subject.distance(subject.answer(request.alone(row)), subject.row(whole, request, row)) for row in rows)
 
 
 def permuted_from_plain(subject: Any, order: list[int]) -> float:
     """How far the answer to permuted rows is from the permuted answer, in budgets."""
     request = subject.request.rows(order)
     expected = {name: value[order] for name, value in subject.answer().items()}
-    return subject.apart(subject.answer(request), expected, subject.scope(request))
+    return subject.distance(subject.answer(request), expected, subject.scope(request))
 
 
 def ends_of(subject: Any) -> list[int]:
@@ -43,12 +43,14 @@ def alone_from_ragged_decode(subject: Any) -> float:
     for row in range(len(request.target)):
         single = request.alone(row)
         lone = subject.answer(single, [2] + [1] * (single.target.shape[1] - 2))
-        worst = max(worst, subject.apart(lone, subject.row(whole, request, row)))
+        worst = max(worst, subject.distance(lone, subject.row(whole, request, row)))
     return worst
 
 
 def slots_for_positions(patch: pytest.MonkeyPatch) -> None:
-    def counted(given: Any, mask: Any, batch: int, length: int, past: int, name: str, device: Any) -> torch.Tensor:
+    def counted(
+        position_ids: Any, mask: Any, batch: int, length: int, past: int, name: str, device: Any
+    ) -> torch.Tensor:
         return torch.arange(past, past + length, device=device).expand(batch, -1)
 
     patch.setattr(modeling_qwen3_decoder, "positions", counted)
@@ -62,8 +64,8 @@ def visible_own_padding(patch: pytest.MonkeyPatch) -> None:
     plain = masks.padding_visible
 
     def shown(mask: torch.Tensor, name: str, shape: tuple[int, int]) -> torch.Tensor:
-        found = plain(mask, name, shape)
-        return torch.ones_like(found) if name.startswith("decoder") else found
+        visible = plain(mask, name, shape)
+        return torch.ones_like(visible) if name.startswith("decoder") else visible
 
     patch.setattr(masks, "padding_visible", shown)
 
@@ -157,4 +159,4 @@ def test_texts_that_end_at_different_steps_are_those_of_the_rows_alone(name: str
     texts = generated(whole, whole.request, stop)
     assert len({len(text) for text in texts}) > 1
     lone = [whole.request.alone(row) for row in range(3)]
-    assert [generated(whole, one, stop)[0] for one in lone] == texts
+    assert [generated(whole, request, stop)[0] for request in lone] == texts

@@ -40,8 +40,8 @@ def slot_of(request: Any, side: str, row: int, which: float) -> int:
 
 def shares_by_row(subject: Any, name: str, actual: Any, expected: Any) -> Any:
     """RMS of the difference in each slot of each row, `[batch, slot]`, in budgets of one row."""
-    apart = np.sqrt(np.mean((actual[name].astype(np.float64) - expected[name]) ** 2, axis=-1))
-    return apart / (headroom("run").row * subject.floors[name].row)
+    distance = np.sqrt(np.mean((actual[name].astype(np.float64) - expected[name]) ** 2, axis=-1))
+    return distance / (headroom("run").row * subject.floors[name].row)
 
 
 def difference_before(subject: Any, row: int, which: float, token: int) -> tuple[float, float]:
@@ -54,8 +54,8 @@ def difference_before(subject: Any, row: int, which: float, token: int) -> tuple
     allowed[row, slot:] = True
     untouched = np.abs(after["logits"] - before["logits"])[real & ~allowed].max(initial=0)
     for name in (name for name in before if "cache_" in name and "encoder" not in name):
-        kept = np.abs(after[name] - before[name]).transpose(0, 2, 1, 3)[real & ~allowed]
-        untouched = max(untouched, kept.max(initial=0))
+        moved = np.abs(after[name] - before[name]).transpose(0, 2, 1, 3)[real & ~allowed]
+        untouched = max(untouched, moved.max(initial=0))
     return float(untouched), float(shares_by_row(subject, "logits", after, before)[real & allowed].min())
 
 
@@ -65,21 +65,21 @@ def reach_of_a_source_token(subject: Any, name: str, row: int, which: float, tok
     slot = slot_of(request, "source", row, which)
     before, after = subject.answer(), subject.answer(changed(request, "source", row, slot, token))
     mask = request.source_mask if name == "encoder.norm" else request.target_mask
-    real, own = mask.numpy(), np.zeros(mask.shape, bool)
-    own[row] = True
-    others = np.abs(after[name] - before[name])[real & ~own].max(initial=0)
-    return float(others), float(shares_by_row(subject, name, after, before)[real & own].min())
+    real, own_row = mask.numpy(), np.zeros(mask.shape, bool)
+    own_row[row] = True
+    others = np.abs(after[name] - before[name])[real & ~own_row].max(initial=0)
+    return float(others), float(shares_by_row(subject, name, after, before)[real & own_row].min())
 
 
 def difference_by_padding(subject: Any, token: int) -> float:
     """Set every padded id to another token: the largest change of anything that is judged (bits)."""
     request = subject.request
-    other = replace(
+    repadded = replace(
         request,
         source=request.source.where(request.source_mask, token),
         target=request.target.where(request.target_mask, token),
     )
-    before, after, scope = subject.answer(), subject.answer(other), subject.scope(request)
+    before, after, scope = subject.answer(), subject.answer(repadded), subject.scope(request)
     judged = {name: np.broadcast_to(scope[name], value.shape) for name, value in before.items()}
     return max(float(np.abs(after[name] - value)[judged[name]].max(initial=0)) for name, value in before.items())
 
@@ -87,20 +87,20 @@ def difference_by_padding(subject: Any, token: int) -> float:
 def look_ahead(patch: pytest.MonkeyPatch) -> None:
     plain = masks.own_mask
 
-    def seen(*arguments: Any) -> torch.Tensor:
-        found = plain(*arguments)
-        found.diagonal(1, -2, -1).zero_()  # the next token of each query, padded or not
-        return found
+    def leaking(*arguments: Any) -> torch.Tensor:
+        mask = plain(*arguments)
+        mask.diagonal(1, -2, -1).zero_()  # the next token of each query, padded or not
+        return mask
 
-    patch.setattr(masks, "own_mask", seen)
+    patch.setattr(masks, "own_mask", leaking)
 
 
 def causal_encoder(patch: pytest.MonkeyPatch) -> None:
     plain = modeling_qwen3_encoder.encoder_mask
 
     def causal(mask: Any, batch: int, length: int, *rest: Any) -> torch.Tensor:
-        found = plain(mask, batch, length, *rest)
-        return found.masked_fill(torch.ones(length, length).triu(1).bool(), torch.finfo(found.dtype).min)
+        additive = plain(mask, batch, length, *rest)
+        return additive.masked_fill(torch.ones(length, length).triu(1).bool(), torch.finfo(additive.dtype).min)
 
     patch.setattr(modeling_qwen3_encoder, "encoder_mask", causal)
 
@@ -112,11 +112,11 @@ def visible_padding(patch: pytest.MonkeyPatch) -> None:
 def causal_memory(patch: pytest.MonkeyPatch) -> None:
     plain = masks.memory_mask
 
-    def seen(mask: Any, batch: int, query: int, length: int, dtype: Any, device: Any) -> torch.Tensor:
-        found = plain(mask, batch, query, length, dtype, device).expand(-1, -1, query, -1)
-        return found.masked_fill(torch.ones(query, length, dtype=torch.bool).triu(1), torch.finfo(dtype).min)
+    def leaking(mask: Any, batch: int, query: int, length: int, dtype: Any, device: Any) -> torch.Tensor:
+        additive = plain(mask, batch, query, length, dtype, device).expand(-1, -1, query, -1)
+        return additive.masked_fill(torch.ones(query, length, dtype=torch.bool).triu(1), torch.finfo(dtype).min)
 
-    patch.setattr(masks, "memory_mask", seen)
+    patch.setattr(masks, "memory_mask", leaking)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "window", "causal"])

@@ -59,8 +59,8 @@ def _other_order(value: torch.Tensor, axis: int, processes: int) -> torch.Tensor
 def _mistaken(mistake: str, directory: Path) -> Iterator[Any]:
     """The loader to use; within, what is put together wrongly is."""
 
-    def load(*given: Any) -> Any:
-        model = load_sharded(*given)
+    def load(*arguments: Any) -> Any:
+        model = load_sharded(*arguments)
         stored = read_directory(directory)
         if mistake in _WRONG_WEIGHTS:
             network = getattr(model, "model", model)
@@ -105,7 +105,7 @@ def _record(job: dict[str, str]) -> None:
             rotate_encoder_keys=golden.case.config.rotate_encoder_keys,
             max_new_tokens=golden.case.max_new_tokens,
             name=golden.case.name,
-            labels=[one.name for one in golden.case.checkpoint],
+            labels=[checkpoint.name for checkpoint in golden.case.checkpoint],
             load=load,
             way=Way(around=_watched(golden.case.config, shapes, mistake), writes=is_main(), resume=False),
         )
@@ -115,9 +115,9 @@ def _record(job: dict[str, str]) -> None:
 if __name__ == "__main__":
     try:
         with distributed():
-            for one in json.loads(Path(sys.argv[1]).read_text()):
-                print("recording", one["out"])
-                _record(one)
+            for job in json.loads(Path(sys.argv[1]).read_text()):
+                print("recording", job["out"])
+                _record(job)
     except ParityError as error:
         print(error, file=sys.stderr)
         sys.exit(2)

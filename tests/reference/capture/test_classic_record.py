@@ -49,7 +49,7 @@ def test_a_classic_checkpoint_has_the_bytes_that_goldens_hang_on(name: str) -> N
     assert checkpoint_message("encoder", CHECKPOINTS / name, name).sha256.hex() == DIGESTS[name]
 
 
-@pytest.mark.parametrize("definition", CLASSIC_DEFINITIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("definition", CLASSIC_DEFINITIONS, ids=lambda definition: definition.name)
 def test_a_classic_checkpoint_is_what_its_seed_draws(definition: ClassicDefinition) -> None:
     directory = CHECKPOINTS / definition.name
     drawn, stored = draw_classic(definition, directory), load_file(directory / "model.safetensors")
@@ -57,7 +57,7 @@ def test_a_classic_checkpoint_is_what_its_seed_draws(definition: ClassicDefiniti
     assert [name for name in drawn if not np.array_equal(drawn[name], stored[name])] == []
 
 
-@pytest.mark.parametrize("definition", CLASSIC_DEFINITIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("definition", CLASSIC_DEFINITIONS, ids=lambda definition: definition.name)
 def test_classic_norms_are_away_from_1_and_biases_from_0(definition: ClassicDefinition) -> None:
     for name, value in load_file(CHECKPOINTS / definition.name / "model.safetensors").items():
         if "norm" in name and name.endswith("weight"):
@@ -86,17 +86,17 @@ def test_a_classic_golden_can_be_recorded_again(name: str, tmp_path: Path) -> No
 def test_every_op_of_a_classic_golden_is_the_specifications(name: str) -> None:
     golden = golden_of(name)
     verdicts = replay(golden, load_classic(CHECKPOINTS / CASES[name].checkpoint))
-    judged = [one for one in verdicts if not one.reason]
+    judged = [verdict for verdict in verdicts if not verdict.reason]
     assert len(judged) == len(verdicts)
-    assert [f"{one.name}: {one.share:.2f}" for one in judged if one.errors.max > 8] == []
+    assert [f"{verdict.name}: {verdict.share:.2f}" for verdict in judged if verdict.errors.max > 8] == []
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_taps_of_a_classic_golden_stand_in_the_order_of_the_network(name: str) -> None:
-    seen: set[str] = set()
+    names: set[str] = set()
     for item in golden_of(name):
-        assert set(item.info.inputs) <= seen, item.info.name
-        seen.add(item.info.name)
+        assert set(item.info.inputs) <= names, item.info.name
+        names.add(item.info.name)
 
 
 def test_the_classic_goldens_have_every_place_of_both_networks() -> None:

@@ -29,8 +29,8 @@ def golden(name: str) -> Recording:
 def prompt_of(recording: Recording) -> dict[str, np.ndarray]:
     """The case's inputs before anything was chosen."""
     stop = recording.case.generation.prompt_length
-    given = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
-    return {name: value[:, :stop] if "decoder" in name else value for name, value in given.items()}
+    inputs = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
+    return {name: value[:, :stop] if "decoder" in name else value for name, value in inputs.items()}
 
 
 @pytest.mark.parametrize("name", SEARCHES)
@@ -60,9 +60,9 @@ def test_two_equal_logits_are_the_best_ones_and_the_lower_id_is_chosen() -> None
     last = [recording["logits", step].array[:, -1] for step in range(len(recording.case.steps))]
     ties = [
         (row, n)
-        for n, one in enumerate(last)
+        for n, logits in enumerate(last)
         for row in range(len(ids))
-        if np.count_nonzero(one[row] == one[row].max()) > 1
+        if np.count_nonzero(logits[row] == logits[row].max()) > 1
     ]
     assert ties and [ids[row, n] for row, n in ties] == [last[n][row].argmax() for row, n in ties]
     assert recording.case.smallest_margin == 0
@@ -76,25 +76,25 @@ def test_what_stands_in_padding_is_not_penalised() -> None:
         plain = torch.from_numpy(recording["logits", step].array[1, -1].astype(np.float64)).softmax(-1).numpy()
         probs = recording["next_token_probs", step].array[1]
         unseen = np.setdiff1d(np.arange(len(probs)), recording["input.decoder_input_ids", 0].array[1])
-        kept = probs[unseen] / plain[unseen]  # every token that never stood in the row moves by one factor
-        assert np.allclose(probs[generation.pad_token_id] / plain[generation.pad_token_id], kept, rtol=1e-4)
+        factors = probs[unseen] / plain[unseen]  # every token that never stood in the row moves by one factor
+        assert np.allclose(probs[generation.pad_token_id] / plain[generation.pad_token_id], factors, rtol=1e-4)
 
 
 @pytest.mark.parametrize("name", ["greedy", "merged"])
 def test_rows_end_at_different_steps_by_either_of_two_ids(name: str) -> None:
     recording = golden(name)
     generation, ids = recording.case.generation, recording["generated_ids", 0].array
-    ends = [[int(one) for one in row if one in generation.eos_token_id] for row in ids]
-    assert {one for row in ends for one in row} == set(generation.eos_token_id)
+    ends = [[int(token) for token in row if token in generation.eos_token_id] for row in ids]
+    assert {token for row in ends for token in row} == set(generation.eos_token_id)
     assert len({int(np.count_nonzero(row != generation.pad_token_id)) for row in ids}) == len(ids)
 
 
 def test_removed_tokens_have_exactly_no_probability_and_every_filter_removes_some() -> None:
     recording = golden("sample")
-    kept = [t.array > 0 for t in recording if t.info.name == "next_token_probs"]
+    masks = [t.array > 0 for t in recording if t.info.name == "next_token_probs"]
     k = recording.case.generation.top_k
-    assert len(kept) == len(choosing_steps(recording.case.steps, recording.case.generation))
-    assert all((one.sum(axis=1) < k).any() for one in kept)
+    assert len(masks) == len(choosing_steps(recording.case.steps, recording.case.generation))
+    assert all((mask.sum(axis=1) < k).any() for mask in masks)
 
 
 @pytest.mark.parametrize("name", ["greedy", "merged"])
@@ -120,22 +120,22 @@ def test_an_encoder_that_is_hidden_changes_what_is_generated(reference_of: Load)
         pad_token_id=generation.pad_token_id,
         do_sample=False,
     )
-    found = output.sequences[:, generation.prompt_length :].numpy()
-    assert found[0].tolist() != recording["generated_ids", 0].array[0].tolist()
+    generated = output.sequences[:, generation.prompt_length :].numpy()
+    assert generated[0].tolist() != recording["generated_ids", 0].array[0].tolist()
 
 
 def test_a_forced_run_with_other_logits_than_generate_saw_is_refused(reference_of: Load) -> None:
     recording = golden("greedy")
-    given = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
+    inputs = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
     logits = [
         recording["logits", s].array[:, -1] for s in choosing_steps(recording.case.steps, recording.case.generation)
     ]
-    free = FreeRun(given, tuple(recording.case.steps), None, 1.0, logits)
+    free = FreeRun(inputs, tuple(recording.case.steps), None, 1.0, logits)
     sink = chosen(reference_of("generation/greedy").decoder, free, recording.case, lambda *_: None)
-    right = torch.from_numpy(recording["logits", 1].array.copy())
-    sink(1, "logits", right)
+    expected = torch.from_numpy(recording["logits", 1].array.copy())
+    sink(1, "logits", expected)
     with pytest.raises(ParityError, match="not the run that chose the tokens"):
-        sink(1, "logits", right + 0.01)
+        sink(1, "logits", expected + 0.01)
 
 
 def test_the_cases_state_how_tokens_were_chosen() -> None:

@@ -67,13 +67,13 @@ def _prepare(name: str, *, causal: bool) -> Reference:
 
 def trained_on(name: str, reference: Reference, labels: Array, *, shift: bool = False) -> Trained:
     """One step on a case's inputs; `shift`: Hugging Face shifts the labels."""
-    given = inputs_of(name) | {"input.labels": labels}
-    return train(reference, given, **({"shift_labels": None} if shift else {}))
+    request = inputs_of(name) | {"input.labels": labels}
+    return train(reference, request, **({"shift_labels": None} if shift else {}))
 
 
 def specified(
     name: str,
-    given: Values,
+    request: Values,
     labels: Array,
     trained: Trained,
     *,
@@ -87,7 +87,7 @@ def specified(
     weights = dict(load_weights(encoder, directory))
     weights["decoder.norm.weight"] = weights["decoder.norm.weight"] * np.float32(SOFTENING)
     config = model_config(directory, rotate_encoder_keys=definition.rotate_encoder_keys)
-    known = {n: v for n, v in given.items() if encoder is not None or not n.startswith("input.encoder")}
+    known = {n: v for n, v in request.items() if encoder is not None or not n.startswith("input.encoder")}
     halves = [("decoder", ""), *([] if encoder is None else [("encoder", "")])]
     halves += [("decoder", "encoder_")] if encoder is not None and config.rotate_encoder_keys else []
     angles = {
@@ -110,9 +110,9 @@ def error(actual: Array, expected: Array) -> float:
 @cache
 def step_of(name: str, *, causal: bool = False) -> tuple[Trained, Values]:
     """One training step on a case: Hugging Face's, and the taps of the specification's."""
-    given, labels = inputs_of(name), labels_of(name)
+    request, labels = inputs_of(name), labels_of(name)
     trained = trained_on(name, _prepare(name, causal=causal), labels)
-    return trained, specified(name, given, labels, trained, causal=causal)
+    return trained, specified(name, request, labels, trained, causal=causal)
 
 
 def check_parameters(trained: Trained, expected: Values) -> None:
@@ -176,17 +176,17 @@ def test_looking_up_the_pad_token_trains_nothing_though_it_is_a_real_token_here(
 
 def test_labels_alone_are_shifted_by_one() -> None:
     name = "decoder/window_chunks"
-    given, labels = inputs_of(name), labels_of(name)
+    request, labels = inputs_of(name), labels_of(name)
     trained = trained_on(name, _prepare(name, causal=True), labels, shift=True)
     shifted = np.concatenate([labels[:, 1:], np.full_like(labels[:, :1], IGNORED_LABEL)], axis=1)
-    expected = specified(name, given, shifted, trained, causal=True)
+    expected = specified(name, request, shifted, trained, causal=True)
     check_parameters(trained, expected)
 
 
 def test_where_no_label_counts_hugging_face_has_nan_and_the_specification_0() -> None:
     name = "decoder/window_chunks"
-    given = inputs_of(name)
+    request = inputs_of(name)
     labels = np.full_like(labels_of(name), IGNORED_LABEL)
     trained = trained_on(name, _prepare(name, causal=True), labels)
-    expected = specified(name, given, labels, trained, causal=True)
+    expected = specified(name, request, labels, trained, causal=True)
     assert trained.loss.isnan() and expected["loss"] == 0

@@ -26,21 +26,21 @@ ENCODERS = [c.name for c in CASES if c.name.startswith("encoder/")]
 def test_the_encoder_equals_explicit_masks_bit_for_bit(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    encoder, given = reference_of(name, attention="eager").encoder, inputs_of(name)
+    encoder, inputs = reference_of(name, attention="eager").encoder, inputs_of(name)
     config = encoder.config
     windows = {"full_attention": None, "sliding_attention": config.sliding_window}
-    mask = given["input.encoder_attention_mask"]
+    mask = inputs["input.encoder_attention_mask"]
     explicit = {
         kind: additive(torch.from_numpy(ops.mask.encoder_mask(mask, windows[kind])), torch.float32)[:, None]
         for kind in set(config.layer_types)
     }
     with torch.no_grad():
         output = encoder(
-            input_ids=torch.from_numpy(given["input.encoder_input_ids"]),
+            input_ids=torch.from_numpy(inputs["input.encoder_input_ids"]),
             attention_mask=explicit,
-            position_ids=torch.from_numpy(given["input.encoder_position_ids"]),
+            position_ids=torch.from_numpy(inputs["input.encoder_position_ids"]),
         ).last_hidden_state
-    taps = taps_of(reference_of(name), given, ())
+    taps = taps_of(reference_of(name), inputs, ())
     assert torch.equal(taps["encoder.norm", 0], output)
 
 
@@ -60,26 +60,26 @@ def test_a_causal_encoder_would_be_noticed(reference_of: Load, inputs_of: Inputs
 def test_rotated_merged_attention_is_hf_attention_on_the_concatenated_sequence(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    reference, given = reference_of(name), inputs_of(name)
-    taps = taps_of(reference, given, (sum(case(name).steps),))
+    reference, inputs = reference_of(name), inputs_of(name)
+    taps = taps_of(reference, inputs, (sum(case(name).steps),))
     memory, site = taps["encoder.norm", 0], "merged_attn"
     config = reference.decoder.config
     for index, layer in enumerate(reference.decoder.model.layers):
-        own = taps[f"decoder.layers.{index}.input_layernorm", 0]
-        length, total = own.shape[1], own.shape[1] + memory.shape[1]
-        mask = torch.zeros(own.shape[0], total, total, dtype=torch.bool)
+        hidden_states = taps[f"decoder.layers.{index}.input_layernorm", 0]
+        length, total = hidden_states.shape[1], hidden_states.shape[1] + memory.shape[1]
+        mask = torch.zeros(hidden_states.shape[0], total, total, dtype=torch.bool)
         mask[:, :length] = taps[f"decoder.layers.{index}.{site}.mask", 0]
         tables = tuple(
             torch.cat([taps[f"decoder.{table}", 0], taps[f"decoder.encoder_{table}", 0]], dim=1)
             for table in ("cos", "sin")
         )
-        config._attn_implementation, kept = "eager", config._attn_implementation
+        config._attn_implementation, implementation = "eager", config._attn_implementation
         try:
             with torch.no_grad():
-                states = torch.cat([own, memory], dim=1)
+                states = torch.cat([hidden_states, memory], dim=1)
                 output, _ = layer.self_attn(states, tables, additive(mask, torch.float32)[:, None])
         finally:
-            config._attn_implementation = kept
+            config._attn_implementation = implementation
         expected = taps[f"decoder.layers.{index}.{site}.o_proj", 0]
         shown = mask[:, :length].any(-1)
         scale = expected.pow(2).mean().sqrt()
@@ -120,21 +120,21 @@ def test_unrotated_merged_attention_is_t5gemma2s_bit_for_bit(
         site = f"decoder.layers.{index}.merged_attn."
         theirs = _t5gemma2(layer.self_attn, reference.decoder.config)
         with torch.no_grad():
-            output, own, cross = theirs(
+            output, self_probs, cross = theirs(
                 taps[f"decoder.layers.{index}.input_layernorm", 0],
                 (taps["decoder.cos", 0], taps["decoder.sin", 0]),
                 additive(taps[f"{site}mask", 0], torch.float32)[:, None],
                 taps["encoder.norm", 0],
             )
-        assert torch.equal(torch.cat([own, cross], dim=-1), taps[f"{site}probs", 0])
+        assert torch.equal(torch.cat([self_probs, cross], dim=-1), taps[f"{site}probs", 0])
         assert torch.equal(output, taps[f"{site}o_proj", 0])
 
 
 def test_rotating_the_keys_would_be_noticed(reference_of: Load, inputs_of: Inputs, taps_of: Any) -> None:
     unrotated = reference_of("encdec/unrotated")
     rotated = Reference(unrotated.encoder, unrotated.decoder, rotate_encoder_keys=True)
-    given = inputs_of("encdec/unrotated")
-    a, b = (taps_of(one, given, (6,))["logits", 0] for one in (unrotated, rotated))
+    inputs = inputs_of("encdec/unrotated")
+    a, b = (taps_of(reference, inputs, (6,))["logits", 0] for reference in (unrotated, rotated))
     assert (a - b).abs().max() > 0.1
 
 
@@ -142,11 +142,11 @@ def test_rotating_the_keys_would_be_noticed(reference_of: Load, inputs_of: Input
 def test_without_an_encoder_the_merged_decoder_is_plain_hf_bit_for_bit(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    given, definition = inputs_of(name), case(name)
+    inputs, definition = inputs_of(name), case(name)
     decoder = reference_of(name, attention="eager").decoder
-    taps = taps_of(reference_of(name), given, definition.steps)
+    taps = taps_of(reference_of(name), inputs, definition.steps)
     ids, mask, positions = (
-        torch.from_numpy(given[f"input.decoder_{part}"]) for part in ("input_ids", "attention_mask", "position_ids")
+        torch.from_numpy(inputs[f"input.decoder_{part}"]) for part in ("input_ids", "attention_mask", "position_ids")
     )
     from transformers.cache_utils import DynamicCache
 
@@ -168,36 +168,36 @@ def test_without_an_encoder_the_merged_decoder_is_plain_hf_bit_for_bit(
 def test_steps_and_chunks_agree_with_one_forward(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    given, steps = inputs_of(name), case(name).steps
-    stepped = taps_of(reference_of(name), given, steps)
-    whole = taps_of(reference_of(name), given, (sum(steps),))["logits", 0]
+    inputs, steps = inputs_of(name), case(name).steps
+    stepped = taps_of(reference_of(name), inputs, steps)
+    whole = taps_of(reference_of(name), inputs, (sum(steps),))["logits", 0]
     parts = torch.cat([stepped["logits", step] for step in range(len(steps))], dim=1)
-    real = torch.from_numpy(given["input.decoder_attention_mask"])
+    real = torch.from_numpy(inputs["input.decoder_attention_mask"])
     assert (whole - parts)[real].abs().max() < 2e-5 * whole.abs().max()
 
 
 @pytest.mark.parametrize("name", ["encdec/ragged", "encdec/window", "decoder/window_chunks"])
 def test_masks_are_those_of_the_specification(reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str) -> None:
-    given, steps = inputs_of(name), case(name).steps
-    taps = taps_of(reference_of(name), given, steps)
+    inputs, steps = inputs_of(name), case(name).steps
+    taps = taps_of(reference_of(name), inputs, steps)
     config, end = reference_of(name).decoder.config, 0
     for step, length in enumerate(steps):
         end += length
         for index, kind in enumerate(config.layer_types):
             window = config.sliding_window if kind == "sliding_attention" else None
-            own, theirs = given["input.decoder_attention_mask"][:, :end], given.get("input.encoder_attention_mask")
-            expected = ops.mask.merged(own, theirs, length, window)
+            real, theirs = inputs["input.decoder_attention_mask"][:, :end], inputs.get("input.encoder_attention_mask")
+            expected = ops.mask.merged(real, theirs, length, window)
             actual = taps[f"decoder.layers.{index}.merged_attn.mask", step].numpy()
-            shown = own[:, -length:]
+            shown = real[:, -length:]
             assert np.array_equal(actual[shown], expected[shown])
 
 
 def test_a_request_does_not_change_the_next_one(reference_of: Load, inputs_of: Inputs, taps_of: Any) -> None:
     name = "encdec/second_request"
-    reference, given, steps = reference_of(name), inputs_of(name), case(name).steps
-    first = taps_of(reference, given, steps)
+    reference, inputs, steps = reference_of(name), inputs_of(name), case(name).steps
+    first = taps_of(reference, inputs, steps)
     run_reference(reference, inputs_of("encdec/window"), case("encdec/window").steps, lambda *_: None)
-    assert all(torch.equal(value, first[key]) for key, value in taps_of(reference, given, steps).items())
+    assert all(torch.equal(value, first[key]) for key, value in taps_of(reference, inputs, steps).items())
 
 
 def test_the_cache_counts_the_decoders_tokens_alone(reference_of: Load) -> None:
@@ -215,14 +215,14 @@ def test_the_cache_counts_the_decoders_tokens_alone(reference_of: Load) -> None:
 
 @pytest.mark.parametrize("name", ["decoder/generation", "decoder/ragged_decode"])
 def test_greedy_is_what_hf_generates(reference_of: Load, inputs_of: Inputs, name: str) -> None:
-    given = {key: value[[0, -1]] for key, value in inputs_of(name).items()}  # no right padding: generate needs that
+    inputs = {key: value[[0, -1]] for key, value in inputs_of(name).items()}  # no right padding: generate needs that
     reference = reference_of(name)
     prompt = case(name).steps[0]
-    ids, margin = generate_greedy(reference, given, prompt, 8)
+    ids, margin = generate_greedy(reference, inputs, prompt, 8)
     plain = reference_of(name, attention="eager").decoder
     generated = plain.generate(
-        input_ids=torch.from_numpy(given["input.decoder_input_ids"][:, :prompt]),
-        attention_mask=torch.from_numpy(given["input.decoder_attention_mask"][:, :prompt]).long(),
+        input_ids=torch.from_numpy(inputs["input.decoder_input_ids"][:, :prompt]),
+        attention_mask=torch.from_numpy(inputs["input.decoder_attention_mask"][:, :prompt]).long(),
         max_new_tokens=8,
         do_sample=False,
         eos_token_id=None,
@@ -236,11 +236,11 @@ def test_greedy_is_what_hf_generates(reference_of: Load, inputs_of: Inputs, name
 def test_greedy_is_the_argmax_of_one_forward_over_prompt_and_answer(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    given, prompt, new = inputs_of(name), case(name).steps[0], case(name).max_new_tokens
-    ids, margin = generate_greedy(reference_of(name), given, prompt, new)
-    whole = {key: value for key, value in given.items() if "encoder" in key}
-    whole["input.decoder_input_ids"] = np.concatenate([given["input.decoder_input_ids"][:, :prompt], ids], axis=1)
-    mask = given["input.decoder_attention_mask"][:, :prompt]
+    inputs, prompt, new = inputs_of(name), case(name).steps[0], case(name).max_new_tokens
+    ids, margin = generate_greedy(reference_of(name), inputs, prompt, new)
+    whole = {key: value for key, value in inputs.items() if "encoder" in key}
+    whole["input.decoder_input_ids"] = np.concatenate([inputs["input.decoder_input_ids"][:, :prompt], ids], axis=1)
+    mask = inputs["input.decoder_attention_mask"][:, :prompt]
     whole["input.decoder_attention_mask"] = np.concatenate([mask, np.ones(ids.shape, bool)], axis=1)
     whole["input.decoder_position_ids"] = ops.position_ids.counted(whole["input.decoder_attention_mask"])
     logits = taps_of(reference_of(name), whole, (prompt + new,))["logits", 0]

@@ -96,7 +96,7 @@ def test_generated_ids_are_diverse_and_their_margin_is_stored() -> None:
 
 def test_a_users_request_is_recorded_with_the_taps_that_were_asked_for(checkpoints: Path, tmp_path: Path) -> None:
     directory = checkpoints / "even-window"
-    given = {
+    arrays = {
         f"input.{stack}_{part}": value
         for stack in ("encoder", "decoder")
         for part, value in {
@@ -107,38 +107,38 @@ def test_a_users_request_is_recorded_with_the_taps_that_were_asked_for(checkpoin
     }
     stages: list[str] = []
     path = tmp_path / "mine.pb"
-    record_request(directory, directory, given, (2, 1), path, taps=("*.output", "logits"), way=Way(stages.append))
+    record_request(directory, directory, arrays, (2, 1), path, taps=("*.output", "logits"), way=Way(stages.append))
     recording = read(path, digests=True)
     assert recording.case.name == "capture/mine" and recording.case.tier == pb.TIER_UNSPECIFIED
     assert {item.info.name for item in recording} == {
-        *given,
+        *arrays,
         *(f"{stack}.layers.{layer}.output" for stack in ("encoder", "decoder") for layer in (0, 1)),
         "logits",
     }
     assert recording["logits", 1].info.HasField("floor")
     assert [checkpoint.name for checkpoint in recording.case.checkpoint] == ["even-window"] * 2
     assert stages[0] == "loading" and stages[-2:] == ["sequential float32", "other angles"]
-    record_request(directory, directory, given, (2, 1), path, taps=("logits",), floors=False)
+    record_request(directory, directory, arrays, (2, 1), path, taps=("logits",), floors=False)
     assert not read(path)["logits", 0].info.HasField("floor")
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_a_bfloat16_checkpoint_can_be_recorded_in_float32(checkpoints: Path, tmp_path: Path) -> None:
-    given = {
+    arrays = {
         "input.decoder_input_ids": np.array([[5, 6]]),
         "input.decoder_attention_mask": np.ones((1, 2), bool),
         "input.decoder_position_ids": np.arange(2)[None],
     }
-    record_request(None, checkpoints / "bfloat16", given, (2,), tmp_path / "x.pb", dtype=torch.float32)
+    record_request(None, checkpoints / "bfloat16", arrays, (2,), tmp_path / "x.pb", dtype=torch.float32)
     recording = read(tmp_path / "x.pb")
     assert recording.case.mode == pb.CAUSAL and recording.run.arithmetic == pb.ARITHMETIC_F32
     assert {parameter.dtype for parameter in recording.parameters} == {pb.F32}
 
 
 def test_nothing_is_left_behind_when_recording_fails(checkpoints: Path, tmp_path: Path) -> None:
-    given = {"input.encoder_input_ids": np.array([[1]])}
+    arrays = {"input.encoder_input_ids": np.array([[1]])}
     with pytest.raises(KeyError):
-        record_request(checkpoints / "tied-encoder", None, given, (), tmp_path / "x.pb")
+        record_request(checkpoints / "tied-encoder", None, arrays, (), tmp_path / "x.pb")
     assert not list(tmp_path.iterdir())
 
 

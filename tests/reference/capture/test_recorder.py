@@ -28,17 +28,17 @@ Inputs = Callable[[str], dict[str, Array]]
 def test_recording_leaves_the_results_bits_unchanged(
     reference_of: Load, inputs_of: Inputs, taps_of: Any, name: str
 ) -> None:
-    given, steps = inputs_of(name), case(name).steps
+    inputs, steps = inputs_of(name), case(name).steps
     plain: dict[int, torch.Tensor] = {}
     final = "logits" if steps else "encoder.norm"
     run_reference(
         reference_of(name, attention="eager"),
-        given,
+        inputs,
         steps,
         lambda step, _name, value: plain.__setitem__(step, value),
         lambda tap: tap == final,
     )
-    taps = taps_of(reference_of(name), given, steps)
+    taps = taps_of(reference_of(name), inputs, steps)
     assert len(plain) == max(1, len(steps))
     for step, value in plain.items():
         assert torch.equal(taps[final, step], value)
@@ -50,17 +50,19 @@ def test_every_tap_has_a_place_in_the_table_and_its_axes(
 ) -> None:
     taps = taps_of(reference_of(name), inputs_of(name), case(name).steps)
     for (tap, _), value in taps.items():
-        found = place(tap, 3)
-        assert found is not None and len(found.axes) == value.ndim, tap
+        tap_place = place(tap, 3)
+        assert tap_place is not None and len(tap_place.axes) == value.ndim, tap
 
 
 def test_the_merged_decoder_shows_every_place(reference_of: Load, inputs_of: Inputs, taps_of: Any) -> None:
     from qwen3_golden import table
 
     taps = taps_of(reference_of("encdec/ragged"), inputs_of("encdec/ragged"), case("encdec/ragged").steps)
-    seen = {pattern_of(tap) for tap, _ in taps}
+    patterns = {pattern_of(tap) for tap, _ in taps}
     rows = {row.pattern for row in table() if row.op != "input"}
-    missing = {one for one in rows if one.startswith(("encoder.", "decoder.", "logits", "generated_ids"))} - seen
+    missing = {
+        pattern for pattern in rows if pattern.startswith(("encoder.", "decoder.", "logits", "generated_ids"))
+    } - patterns
     assert missing == {"generated_ids"}
 
 
@@ -92,12 +94,12 @@ def test_a_cache_is_the_keys_of_all_steps_in_order(reference_of: Load, inputs_of
 
 
 def test_only_wanted_taps_are_recorded(reference_of: Load, inputs_of: Inputs) -> None:
-    seen = []
+    names = []
     name = "encoder/one_token"
-    wanted = {"encoder.norm", "encoder.layers.1.self_attn.scores"}
+    selected = {"encoder.norm", "encoder.layers.1.self_attn.scores"}
     encoder = reference_of(name).encoder
-    run_encoder(encoder, inputs_of(name), lambda tap, _: seen.append(tap), wanted.__contains__)
-    assert sorted(seen) == sorted(wanted)
+    run_encoder(encoder, inputs_of(name), lambda tap, _: names.append(tap), selected.__contains__)
+    assert sorted(names) == sorted(selected)
 
 
 def test_no_hook_stays_behind(reference_of: Load, inputs_of: Inputs, taps_of: Any) -> None:
@@ -133,11 +135,11 @@ def test_fused_attention_shows_no_scores_and_no_probs(
     recording_attention("recorded_sdpa", ALL_ATTENTION_FUNCTIONS["sdpa"], materialise=False)
     name = "encoder/ragged"
     encoder = reference_of(name).encoder
-    seen = []
+    names = []
     monkeypatch.setattr(encoder.config, "_attn_implementation", "recorded_sdpa")
-    run_encoder(encoder, inputs_of(name), lambda tap, _: seen.append(tap.rpartition(".")[2]), lambda _: True)
-    assert {"q_rope", "mask", "context"} <= set(seen)
-    assert not {"scores", "probs"} & set(seen)
+    run_encoder(encoder, inputs_of(name), lambda tap, _: names.append(tap.rpartition(".")[2]), lambda _: True)
+    assert {"q_rope", "mask", "context"} <= set(names)
+    assert not {"scores", "probs"} & set(names)
 
 
 def test_masks_are_read_as_visible_or_not() -> None:
@@ -157,23 +159,23 @@ def test_an_embedding_shared_by_two_stacks_is_recorded_for_the_one_that_runs(
     shared = reference.encoder.embed_tokens
     original = reference.decoder.model.embed_tokens
     reference.decoder.model.embed_tokens = shared
-    seen: list[str] = []
+    names: list[str] = []
     try:
-        other = attach(
+        attached = attach(
             reference.decoder.model,
             "decoder",
-            lambda tap, _: seen.append(tap),
+            lambda tap, _: names.append(tap),
         )
-        with other:
+        with attached:
             run_encoder(
                 reference.encoder,
                 inputs_of("encdec/ragged"),
-                lambda tap, _: seen.append(tap),
+                lambda tap, _: names.append(tap),
                 lambda tap: tap.endswith("embed_tokens"),
             )
     finally:
         reference.decoder.model.embed_tokens = original
-    assert seen == ["encoder.embed_tokens"]
+    assert names == ["encoder.embed_tokens"]
 
 
 def test_each_architecture_records_its_own_eager_attention() -> None:

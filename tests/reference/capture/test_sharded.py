@@ -50,16 +50,16 @@ def _inputs(stack: str, mask: Array, vocab_size: int) -> dict[str, Array]:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Checkpoints of 8 heads and 4 key-value heads, and what one process records of each: padding, decode steps."""
     root = tmp_path_factory.mktemp("sharded")
-    right = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
+    mask = np.array([[1, 1, 1, 1, 1], [1, 1, 1, 0, 0]], bool)
     for definition in DEFINITIONS:
         directory = root / "checkpoints" / definition.name
         write_checkpoint(definition, directory)
         vocab = definition.full_config()["vocab_size"]
-        given, encoder = _inputs("decoder", right[:, ::-1].copy(), vocab), None
+        inputs, encoder = _inputs("decoder", mask[:, ::-1].copy(), vocab), None
         if definition.name != "small":
-            given, encoder = given | _inputs("encoder", right, vocab), directory
+            inputs, encoder = inputs | _inputs("encoder", mask, vocab), directory
         name = f"capture/{definition.name}"
-        record_request(encoder, directory, given, (3, 1, 1), root / "one" / f"{definition.name}.pb", name=name)
+        record_request(encoder, directory, inputs, (3, 1, 1), root / "one" / f"{definition.name}.pb", name=name)
     return root
 
 
@@ -73,12 +73,12 @@ def _job(folder: Path, out: str, name: str, mistake: str = "") -> dict[str, str]
 @pytest.fixture(scope="module")
 def group(folder: Path) -> Group:
     def run(count: int, jobs: list[dict[str, str]]) -> subprocess.CompletedProcess[str]:
-        given = folder / f"jobs{count}.json"
-        given.write_text(json.dumps(jobs))
+        path = folder / f"jobs{count}.json"
+        path.write_text(json.dumps(jobs))
         for job in jobs:
             Path(job["out"]).parent.mkdir(exist_ok=True)
         launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)]
-        return subprocess.run([*launch, str(JOBS), str(given)], capture_output=True, text=True, timeout=300)
+        return subprocess.run([*launch, str(JOBS), str(path)], capture_output=True, text=True, timeout=300)
 
     return run
 
@@ -103,8 +103,8 @@ def four(folder: Path, group: Group) -> None:
     assert done.returncode == 0, done.stderr
 
 
-def _agree(one: Path, other: Path) -> None:
-    for golden, candidate in ((one, other), (other, one)):
+def _agree(first: Path, second: Path) -> None:
+    for golden, candidate in ((first, second), (second, first)):
         verdicts = check_run(read(golden), read(candidate))  # either way round, whichever of them is released
         assert verdicts.exit_code == 0, verdicts.problems[0]
         assert {item.key for item in read(golden)} == {item.key for item in read(candidate)}
@@ -120,12 +120,12 @@ def _parts(folder: Path, name: str, count: int) -> None:
             continue
         known = place(item.info.name)
         assert known is not None
-        own = [
+        shape = [
             size // count if {"heads", "kv_heads", "channel", "intermediate"} & {axis} else size
             for axis, size in zip(known.axes, item.array.shape, strict=True)
         ]
-        assert all(share[item.info.name] == own for share in shares), item.info.name
-        cut += own != list(item.array.shape)
+        assert all(share[item.info.name] == shape for share in shares), item.info.name
+        cut += shape != list(item.array.shape)
     assert cut > 30
 
 
@@ -139,8 +139,8 @@ def test_two_processes_record_what_one_does(folder: Path, two: Any, name: str) -
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WHOLE_MODELS)
 def test_four_processes_record_what_one_and_two_do(folder: Path, two: Any, four: Any, name: str) -> None:
-    for other in ("one", "two"):
-        _agree(folder / other / f"{name}.pb", folder / "four" / f"{name}.pb")
+    for count in ("one", "two"):
+        _agree(folder / count / f"{name}.pb", folder / "four" / f"{name}.pb")
     _parts(folder / "four", name, 4)
 
 
@@ -169,18 +169,18 @@ def test_rows_that_are_cut_wrongly_diverge_and_are_named(
     folder: Path, two: Any, mistake: str, places: set[str], named: str
 ) -> None:
     golden, candidate = read(folder / "one" / "small.pb"), read(folder / "two" / f"{mistake}.pb")
-    found = diagnose(golden, candidate, load_weights(None, folder / "checkpoints" / "small"))
-    assert found.verdicts.exit_code == 1
-    assert {fault.fault.place.removeprefix("decoder.layers.{layer}.") for fault in found.faults} == places
-    assert {fault.name for fault in found.faults} == {named}
+    diagnosis = diagnose(golden, candidate, load_weights(None, folder / "checkpoints" / "small"))
+    assert diagnosis.verdicts.exit_code == 1
+    assert {fault.fault.place.removeprefix("decoder.layers.{layer}.") for fault in diagnosis.faults} == places
+    assert {fault.name for fault in diagnosis.faults} == {named}
 
 
 @pytest.mark.slow
 def test_parts_in_another_order_than_ranks_diverge_and_are_named(folder: Path, two: Any) -> None:
     golden, candidate = read(folder / "one" / "small.pb"), read(folder / "two" / "order.pb")
-    found = diagnose(golden, candidate, load_weights(None, folder / "checkpoints" / "small"))
-    assert found.verdicts.exit_code == 1
-    projections = [fault for fault in found.faults if fault.fault.place.endswith(("q_proj", "gate_proj"))]
+    diagnosis = diagnose(golden, candidate, load_weights(None, folder / "checkpoints" / "small"))
+    assert diagnosis.verdicts.exit_code == 1
+    projections = [fault for fault in diagnosis.faults if fault.fault.place.endswith(("q_proj", "gate_proj"))]
     assert [fault.name for fault in projections] == ["weight.shards_shuffled"] * 2
 
 
@@ -256,7 +256,7 @@ def test_heads_that_cannot_be_dealt_out_are_refused_with_the_numbers_that_can(ch
 
 def test_a_plan_that_cuts_nothing_is_noticed(checkpoints: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    monkeypatch.setattr(sharded, "load_in_memory", lambda *given, distributed_config: load_in_memory(*given))
+    monkeypatch.setattr(sharded, "load_in_memory", lambda *arguments, distributed_config: load_in_memory(*arguments))
     with pytest.raises(ParityError, match=r"harness bug: .*q_proj.weight: transformers did not cut this weight"):
         load_reference(None, checkpoints / "tied-decoder", load=sharded.load_sharded)
 
@@ -265,10 +265,10 @@ def test_a_tap_that_is_neither_whole_nor_a_part_is_a_bug_of_the_harness(
     checkpoints: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(dist, "get_world_size", lambda: 2)
-    kept: list[str] = []
-    sink = sharded.gathered(model_config(checkpoints / "tied-decoder"))(lambda _step, name, _value: kept.append(name))
+    taps: list[str] = []
+    sink = sharded.gathered(model_config(checkpoints / "tied-decoder"))(lambda _step, name, _value: taps.append(name))
     sink(0, "decoder.layers.0.merged_attn.q_proj", torch.zeros(1, 1, 60))
-    assert kept == ["decoder.layers.0.merged_attn.q_proj"]
+    assert taps == ["decoder.layers.0.merged_attn.q_proj"]
     with pytest.raises(ParityError, match=r"harness bug: .*q_proj \(step 1\): axis 2 .*\n.*60 or 30\n.*20"):
         sink(1, "decoder.layers.0.merged_attn.q_proj", torch.zeros(1, 1, 20))
 

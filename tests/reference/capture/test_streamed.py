@@ -68,8 +68,8 @@ def test_no_weight_is_in_a_streamed_model_before_or_after_a_run(name: str, check
 
     assert devices() == {"meta"}
     assert all(buffer.device.type == "cpu" for model in models for buffer in model.buffers())
-    given = inputs(definition, model_config(folders[0]).vocab_size)
-    run_reference(reference, given, definition.steps, lambda *_: None)
+    arrays = inputs(definition, model_config(folders[0]).vocab_size)
+    run_reference(reference, arrays, definition.steps, lambda *_: None)
     assert devices() == {"meta"}
 
 
@@ -98,8 +98,8 @@ def test_a_weight_of_the_models_dtype_is_the_mapped_file_itself(checkpoints: Pat
 
 def logits(directory: Path, path: Path, load: Callable[..., object]) -> Array:
     """The logits of a prompt of three tokens."""
-    given = inputs(case("decoder/ragged_decode"), model_config(directory).vocab_size)
-    record_request(None, directory, given, (3,), path, taps=("logits",), floors=False, load=load)
+    arrays = inputs(case("decoder/ragged_decode"), model_config(directory).vocab_size)
+    record_request(None, directory, arrays, (3,), path, taps=("logits",), floors=False, load=load)
     return read(path)["logits", 0].array.copy()
 
 
@@ -179,6 +179,6 @@ def test_a_damaged_checkpoint_is_refused_before_it_is_streamed(checkpoints: Path
     del tensors["model.layers.1.self_attn.k_norm.weight"]
     save_file(tensors, tmp_path / "model.safetensors")
     (tmp_path / "config.json").write_text((checkpoints / "tied-decoder" / "config.json").read_text())
-    given = inputs(case("decoder/ragged_decode"), model_config(tmp_path).vocab_size)
+    arrays = inputs(case("decoder/ragged_decode"), model_config(tmp_path).vocab_size)
     with pytest.raises(ParityError, match="k_norm"):
-        record_request(None, tmp_path, given, (1,), tmp_path / "x.pb", load=load_streamed)
+        record_request(None, tmp_path, arrays, (1,), tmp_path / "x.pb", load=load_streamed)

@@ -39,16 +39,18 @@ def test_a_golden_follows_the_convention(name: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name, op in CASES.items() if op.op not in EXACT])
 def test_hf_is_within_8_floors_of_sequential_float32(name: str) -> None:
-    found, op = arrays(name), CASES[name]
-    given = {key: item.values() for key, item in found.items() if not key.startswith("output.")}
-    truth, sequential = (specified(op.op, given, op.attributes, one) for one in (FLOAT64, SEQUENTIAL_FLOAT32))
+    recorded, op = arrays(name), CASES[name]
+    inputs = {key: item.values() for key, item in recorded.items() if not key.startswith("output.")}
+    truth, sequential = (
+        specified(op.op, inputs, op.attributes, arithmetic) for arithmetic in (FLOAT64, SEQUENTIAL_FLOAT32)
+    )
     for key, expected in truth.items():
         judged = np.ones(expected.shape, bool) if op.judged is None else op.judged
-        limit = {pb.F32: 2.0**-22, pb.BF16: 2.0**-7, pb.F16: 2.0**-10}[found[key].info.dtype]
+        limit = {pb.F32: 2.0**-22, pb.BF16: 2.0**-7, pb.F16: 2.0**-10}[recorded[key].info.dtype]
         bound = 8 * np.maximum(np.abs(sequential[key] - expected).max(), limit * np.abs(expected[judged]).max())
-        assert np.abs(found[key].values() - expected)[judged].max() <= bound
-        own = np.abs(found[key].values() - expected)[judged].max()
-        assert found[key].info.floor.max * (1 + 1e-6) >= own  # the truth's sums may be of other kernels
+        assert np.abs(recorded[key].values() - expected)[judged].max() <= bound
+        distance = np.abs(recorded[key].values() - expected)[judged].max()
+        assert recorded[key].info.floor.max * (1 + 1e-6) >= distance  # the truth's sums may be of other kernels
 
 
 def test_exact_ops_have_no_floor() -> None:
@@ -59,13 +61,13 @@ def test_exact_ops_have_no_floor() -> None:
 
 @pytest.mark.parametrize("name", MASKS)
 def test_hfs_masks_are_those_of_the_specification(name: str) -> None:
-    found, attributes = arrays(name), CASES[name].attributes
-    given = {key: item.array for key, item in found.items() if not key.startswith("output.")}
-    expected = specified("mask", given, attributes, FLOAT64)["output.mask"]
-    real = given.get("input.decoder_attention_mask", given.get("input.encoder_attention_mask"))
+    recorded, attributes = arrays(name), CASES[name].attributes
+    inputs = {key: item.array for key, item in recorded.items() if not key.startswith("output.")}
+    expected = specified("mask", inputs, attributes, FLOAT64)["output.mask"]
+    real = inputs.get("input.decoder_attention_mask", inputs.get("input.encoder_attention_mask"))
     assert real is not None
     rows = real[:, -int(attributes["query"]) :]
-    assert np.array_equal(found["output.mask"].array[rows], expected[rows])
+    assert np.array_equal(recorded["output.mask"].array[rows], expected[rows])
 
 
 def test_the_inputs_are_as_hard_as_they_should_be() -> None:

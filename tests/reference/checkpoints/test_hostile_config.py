@@ -84,9 +84,11 @@ def test_an_impossible_number_is_refused_by_its_field(
 
 
 @pytest.mark.parametrize("reader", READERS)
-@pytest.mark.parametrize("what", TEXTS)
-def test_a_text_that_is_no_strict_json_is_refused(reader: Callable[[Path], object], what: str, directory: Path) -> None:
-    text, words = TEXTS[what]
+@pytest.mark.parametrize("mistake", TEXTS)
+def test_a_text_that_is_no_strict_json_is_refused(
+    reader: Callable[[Path], object], mistake: str, directory: Path
+) -> None:
+    text, words = TEXTS[mistake]
     (directory / "config.json").write_text(text)
     refused(reader, directory, words)
 

@@ -154,9 +154,9 @@ def test_hugging_faces_model_has_these_tensors_and_as_many_parameters(name: str,
     with torch.device("meta"):
         hf = CLASSES[row.config.model_type](hf_config(write(tmp_path, row.config)))
     shapes = expected_tensors(row.config)
-    found = {key: tuple(value.shape) for key, value in hf.named_parameters()}  # a tied head once
+    actual = {key: tuple(value.shape) for key, value in hf.named_parameters()}  # a tied head once
     head = {} if row.config.tie_word_embeddings else {"lm_head.weight": shapes["model.embed_tokens.weight"]}
-    assert found == {**shapes, **head}
+    assert actual == {**shapes, **head}
     assert sum(value.numel() for value in hf.parameters()) == row.parameters
 
 
@@ -200,7 +200,7 @@ def test_yarn_keeps_blends_and_divides_pairs_of_its_twin_and_is_met_on_both_side
         share = CLASSES["qwen3"](hf).model.rotary_emb.inv_freq.double() * config.rope_theta**pairs
     divided = 1 / config.rope_scaling.factor
     assert share[0] == pytest.approx(1) and share[-1] == pytest.approx(divided)
-    assert any(divided * 1.1 < one < 0.9 for one in share.tolist())
+    assert any(divided * 1.1 < part < 0.9 for part in share.tolist())
     first = case("models/qwen3-8b-yarn").first_position
     assert first < config.rope_scaling.original_max_position_embeddings < first + 3
 

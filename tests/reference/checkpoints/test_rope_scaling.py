@@ -136,9 +136,9 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
-def test_a_scaling_that_has_no_place_in_the_schema_is_refused_by_name(tmp_path: Path, what: str) -> None:
-    fields, named = REFUSED[what]
+@pytest.mark.parametrize("reason", REFUSED)
+def test_a_scaling_that_has_no_place_in_the_schema_is_refused_by_name(tmp_path: Path, reason: str) -> None:
+    fields, named = REFUSED[reason]
     with pytest.raises(ParityError) as caught:
         model_config(directory(tmp_path, **fields))
     assert named in str(caught.value), caught.value
@@ -165,9 +165,9 @@ def test_hugging_faces_tables_agree_with_the_specification_at_far_positions(
     assert (np.abs(inv_freq - truth) / ops.inv_freq.unit(truth, 1e6, config.rope_scaling)).max() < 3
     floor = frequency_floor(head_dim, 1e6, config.rope_scaling)
     assert np.abs(inv_freq / truth - 1).max() < 4 * floor.max
-    found = hf(torch.zeros(1), torch.from_numpy(FAR))
+    tables = hf(torch.zeros(1), torch.from_numpy(FAR))
     unit = ops.rope_table.unit(FAR, inv_freq, config.attention_factor)
-    for actual, expected in zip(found, ops.rope_table.forward(FAR, inv_freq, config.attention_factor), strict=True):
+    for actual, expected in zip(tables, ops.rope_table.forward(FAR, inv_freq, config.attention_factor), strict=True):
         assert (np.abs(actual.numpy() - expected) / unit).max() < 2
 
 
@@ -193,7 +193,10 @@ def test_the_floor_of_tables_grows_with_the_attention_factor_and_its_two_roundin
 @pytest.mark.parametrize("case", ["decoder/yarn_stated", "decoder/yarn_mscale"])
 def test_the_cases_positions_lie_beyond_the_original_length(case: str) -> None:
     recording = read(GOLDEN_ROOT / "cases" / f"{case}.pb")
-    found = recording.case.config.rope_scaling
-    assert recording["input.decoder_position_ids", 0].array.min() > 3 * found.original_max_position_embeddings
-    assert recording.case.config.max_position_embeddings / found.original_max_position_embeddings != found.factor
-    assert abs(found.attention_factor - (0.1 * np.log(found.factor) + 1)) > 0.05
+    rope_scaling = recording.case.config.rope_scaling
+    assert recording["input.decoder_position_ids", 0].array.min() > 3 * rope_scaling.original_max_position_embeddings
+    assert (
+        recording.case.config.max_position_embeddings / rope_scaling.original_max_position_embeddings
+        != rope_scaling.factor
+    )
+    assert abs(rope_scaling.attention_factor - (0.1 * np.log(rope_scaling.factor) + 1)) > 0.05

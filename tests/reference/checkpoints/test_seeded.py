@@ -55,11 +55,11 @@ def test_a_seed_gives_the_same_values_in_any_dtype_and_number_of_shards(tmp_path
         ("d", "float32", 1, 6),
     ):
         write_seeded(small("Qwen3-8B"), tmp_path / folder, dtype, shards, seed)
-    a, b, other = (values(tmp_path / folder) for folder in "abd")
+    a, b, reseeded = (values(tmp_path / folder) for folder in "abd")
     narrow = read_directory(tmp_path / "c")
-    assert a.keys() == b.keys() == other.keys() == narrow.keys()
+    assert a.keys() == b.keys() == reseeded.keys() == narrow.keys()
     for name in a:
-        assert np.array_equal(a[name], b[name]) and not np.array_equal(a[name], other[name])
+        assert np.array_equal(a[name], b[name]) and not np.array_equal(a[name], reseeded[name])
         assert np.array_equal(narrow[name].bits, to_bfloat16(a[name]))
 
 
@@ -67,29 +67,29 @@ def test_a_tensor_of_many_blocks_is_the_same_whatever_comes_before_it(tmp_path: 
     wide = {"hidden_size": 1024, "intermediate_size": 520, "vocab_size": 700}
     write_seeded(small("Qwen3-8B", num_hidden_layers=1, **wide), tmp_path / "one", "float32", 1)
     write_seeded(small("Qwen3-8B", num_hidden_layers=2, **wide), tmp_path / "two", "float32", 3)
-    one, two = values(tmp_path / "one"), values(tmp_path / "two")
-    assert all(np.array_equal(one[name], two[name]) for name in one)
-    embedding = one["model.embed_tokens.weight"]
+    first, second = values(tmp_path / "one"), values(tmp_path / "two")
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+    embedding = first["model.embed_tokens.weight"]
     assert len(np.unique(embedding[:, 0])) >= 690  # no block of 256 rows is another one again
     assert abs(np.corrcoef(embedding[100], embedding[100 + 256])[0, 1]) < 0.2
 
 
 def test_a_checkpoint_is_loud(tmp_path: Path) -> None:
     write_seeded(small("Qwen3-8B", num_hidden_layers=4, hidden_size=64), tmp_path / "made", "bfloat16", 1)
-    found = values(tmp_path / "made")
-    norms = {name: value for name, value in found.items() if "norm" in name}
+    tensors = values(tmp_path / "made")
+    norms = {name: value for name, value in tensors.items() if "norm" in name}
     assert len(norms) == 17
     for weight in norms.values():
         assert np.all(np.abs(np.abs(weight) - 1) > 0.15)
-    for (_, a), (_, b) in combinations(found.items(), 2):
+    for (_, a), (_, b) in combinations(tensors.items(), 2):
         assert a.shape != b.shape or not np.array_equal(a, b)
-    rows = np.sqrt(np.mean(found["model.embed_tokens.weight"] ** 2, axis=1))
+    rows = np.sqrt(np.mean(tensors["model.embed_tokens.weight"] ** 2, axis=1))
     assert rows[-4:].min() > 1.5 * np.median(rows) and rows[7] < 0.01
-    assert np.array_equal(*found["lm_head.weight"][[30, 31]])
+    assert np.array_equal(*tensors["lm_head.weight"][[30, 31]])
     for projection, fan_in in (("self_attn.q_proj", 64), ("mlp.up_proj", 64), ("mlp.down_proj", 40)):
-        weight = found[f"model.layers.2.{projection}.weight"]
+        weight = tensors[f"model.layers.2.{projection}.weight"]
         assert 0.4 < weight.std() * np.sqrt(fan_in) < 2.5
-    heads = found["model.layers.1.self_attn.q_proj.weight"].reshape(4, 8, 64).std(axis=(1, 2))
+    heads = tensors["model.layers.1.self_attn.q_proj.weight"].reshape(4, 8, 64).std(axis=(1, 2))
     assert heads.max() / heads.min() > 1.05
 
 

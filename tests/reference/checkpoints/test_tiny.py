@@ -79,9 +79,9 @@ def test_an_existing_checkpoint_is_never_drawn_again(tmp_path: Path) -> None:
 
 def test_a_seed_draws_the_same_twice_and_another_seed_something_else() -> None:
     first, again = (draw_tensors(DEFINITIONS[0]) for _ in range(2))
-    other = draw_tensors(DEFINITIONS[1])
+    different = draw_tensors(DEFINITIONS[1])
     assert all(np.array_equal(first[name], again[name]) for name in first)
-    assert not np.array_equal(first["model.norm.weight"], other["model.norm.weight"])
+    assert not np.array_equal(first["model.norm.weight"], different["model.norm.weight"])
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -84,10 +84,10 @@ def refused(directory: Path, *words: str) -> None:
     assert caught.value.fault == "input"
 
 
-@pytest.mark.parametrize("kept", [0, 5, 300, -1])
-def test_a_truncated_file_is_refused(copy: Callable[[str], Path], kept: int) -> None:
+@pytest.mark.parametrize("size", [0, 5, 300, -1])
+def test_a_truncated_file_is_refused(copy: Callable[[str], Path], size: int) -> None:
     path = copy("even-window") / "model.safetensors"
-    path.write_bytes(path.read_bytes()[:kept])
+    path.write_bytes(path.read_bytes()[:size])
     refused(path.parent, "cut off")
 
 

@@ -32,8 +32,8 @@ def golden(name: str) -> Recording:
 def parts(name: str) -> tuple[Recording, Scope, Weights, dict[tuple[str, int], Array]]:
     definition, recording = case(name), golden(name)
     folder = GOLDEN_ROOT / "checkpoints"
-    given = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
-    scope = Scope(recording.case.config, given, tuple(recording.case.steps), recording.case)
+    inputs = {t.info.name: t.array for t in recording if t.info.name.startswith("input.")}
+    scope = Scope(recording.case.config, inputs, tuple(recording.case.steps), recording.case)
     weights = load_weights(
         folder / definition.encoder if definition.encoder else None,
         folder / definition.decoder if definition.decoder else None,
@@ -41,11 +41,11 @@ def parts(name: str) -> tuple[Recording, Scope, Weights, dict[tuple[str, int], A
     return recording, scope, weights, {t.key: t.values() for t in recording}
 
 
-def kept(recording: Recording, tap: str, value: Array) -> Array:
+def kept_rows(recording: Recording, tap: str, value: Array) -> Array:
     """The rows of a tap that the recording's case keeps."""
-    found = place(tap, recording.case.config.num_hidden_layers)
-    assert found is not None
-    return last_rows(value, found, recording.case.rows)
+    tap_place = place(tap, recording.case.config.num_hidden_layers)
+    assert tap_place is not None
+    return last_rows(value, tap_place, recording.case.rows)
 
 
 def collect(name: str, arithmetic: object) -> dict[tuple[str, int], Array]:
@@ -54,7 +54,7 @@ def collect(name: str, arithmetic: object) -> dict[tuple[str, int], Array]:
     taps: dict[tuple[str, int], Array] = {}
 
     def keep(step: int, tap: str, value: Array) -> None:
-        taps[tap, step] = kept(recording, tap, value)
+        taps[tap, step] = kept_rows(recording, tap, value)
 
     spec_run(weights, scope, tables, keep, arithmetic)  # type: ignore[arg-type]
     return taps
@@ -68,19 +68,19 @@ def test_hf_is_as_near_to_the_truth_as_plain_float32_sums(name: str) -> None:
     orders = [collect(name, arithmetic) for arithmetic in (SEQUENTIAL_FLOAT32, FROM_THE_LAST)]
     compared = 0
     for item in recording:
-        found = place(item.info.name, recording.case.config.num_hidden_layers)
-        assert found is not None
+        tap_place = place(item.info.name, recording.case.config.num_hidden_layers)
+        assert tap_place is not None
         if item.key not in truth:
-            assert found.op in ("input", "position_ids", "inv_freq", "cos", "sin", "argmax")
+            assert tap_place.op in ("input", "position_ids", "inv_freq", "cos", "sin", "argmax")
             continue
         expected = truth[item.key]
-        if not has_floor(found):
+        if not has_floor(tap_place):
             assert np.array_equal(np.broadcast_to(expected.astype(item.array.dtype), item.array.shape), item.array)
             continue
-        judged = kept(recording, item.info.name, scope.judged(found, item.info.step))
-        ours = error(item.array, expected, judged, found.axes)
-        theirs = [error(taps[item.key], expected, judged, found.axes) for taps in orders]
-        bound = larger([*theirs, least(expected, judged, found.axes, pb.F32)])
+        judged = kept_rows(recording, item.info.name, scope.judged(tap_place, item.info.step))
+        ours = error(item.array, expected, judged, tap_place.axes)
+        theirs = [error(taps[item.key], expected, judged, tap_place.axes) for taps in orders]
+        bound = larger([*theirs, least(expected, judged, tap_place.axes, pb.F32)])
         assert ours.rms <= 6 * bound.rms and ours.max <= 10 * bound.max, item.key
         compared += 1
     assert compared > 3
@@ -91,15 +91,15 @@ def test_every_float_tap_has_a_floor_that_is_small_and_not_zero(name: str) -> No
     recording = golden(name)
     coarse = 2.0**-4 if recording.run.arithmetic == pb.ARITHMETIC_BF16 else 1e-5
     for item in recording:
-        found = place(item.info.name, recording.case.config.num_hidden_layers)
-        assert found is not None
-        assert item.info.HasField("floor") == has_floor(found), item.key
-        if not has_floor(found) or found.op in ("cos", "sin"):
+        tap_place = place(item.info.name, recording.case.config.num_hidden_layers)
+        assert tap_place is not None
+        assert item.info.HasField("floor") == has_floor(tap_place), item.key
+        if not has_floor(tap_place) or tap_place.op in ("cos", "sin"):
             continue
         floor, values = item.info.floor, item.values()
         size = float(np.sqrt(np.mean(values.astype(np.float64) ** 2)))
         assert 0 < floor.rms <= floor.max and floor.row > 0
-        assert (floor.head > 0) == bool({"heads", "kv_heads"} & set(found.axes))
+        assert (floor.head > 0) == bool({"heads", "kv_heads"} & set(tap_place.axes))
         assert floor.rms < coarse * size, item.key
 
 
@@ -110,10 +110,10 @@ def test_a_wrong_specification_would_be_noticed() -> None:
     wrong.config.rms_norm_eps *= 2
     last: dict[str, Array] = {}
     spec_run(weights, wrong, tables, lambda _, tap, value: last.__setitem__(tap, value), FLOAT64)
-    found = place("encoder.norm", 3)
-    assert found is not None
+    tap_place = place("encoder.norm", 3)
+    assert tap_place is not None
     item = recording["encoder.norm", 0]
-    off = error(item.array, last["encoder.norm"], scope.judged(found, 0), found.axes)
+    off = error(item.array, last["encoder.norm"], scope.judged(tap_place, 0), tap_place.axes)
     assert off.rms > 20 * item.info.floor.rms
 
 
@@ -124,11 +124,11 @@ def test_error_counts_only_what_is_judged() -> None:
     actual[0, :, 0] = 1e9
     judged = np.ones((2, 1, 4, 1), bool)
     judged[0, :, 0] = False
-    found = error(actual, expected, judged, AXES)
-    assert found.max == 2
-    assert found.rms == pytest.approx(2 / np.sqrt(7 * 15))
-    assert found.row == pytest.approx(2 / np.sqrt(15))
-    assert found.head == pytest.approx(2 / np.sqrt(7 * 5))
+    metrics = error(actual, expected, judged, AXES)
+    assert metrics.max == 2
+    assert metrics.rms == pytest.approx(2 / np.sqrt(7 * 15))
+    assert metrics.row == pytest.approx(2 / np.sqrt(15))
+    assert metrics.head == pytest.approx(2 / np.sqrt(7 * 5))
 
 
 def test_a_tap_without_heads_has_no_head_floor() -> None:
@@ -148,20 +148,20 @@ def test_the_scale_of_nothing_is_0() -> None:
 @pytest.mark.parametrize("tap", ["encoder.layers.1.self_attn.scores", "decoder.layers.1.merged_attn.scores"])
 def test_scores_are_judged_where_a_real_query_sees_a_key(tap: str) -> None:
     recording, scope, _, _ = parts("encdec/ragged")
-    found = place(tap, 3)
-    assert found is not None
+    tap_place = place(tap, 3)
+    assert tap_place is not None
     stack = tap.partition(".")[0]
     shown = recording[tap.replace("scores", "mask"), 0].array
     rows = scope.inputs[f"input.{stack}_attention_mask"][:, : shown.shape[1]]
-    assert np.array_equal(scope.judged(found, 0)[:, 0], shown & rows[:, :, None])
+    assert np.array_equal(scope.judged(tap_place, 0)[:, 0], shown & rows[:, :, None])
 
 
 def test_what_was_padding_in_a_cache_is_not_judged() -> None:
     _, scope, _, _ = parts("decoder/ragged_decode")
-    found = place("decoder.layers.0.merged_attn.cache_keys", 3)
-    assert found is not None
-    assert scope.judged(found, 2).shape == (3, 1, 7, 1)
-    assert scope.judged(found, 2)[1, 0, :, 0].tolist() == [True, True, False, False, False, True, True]
+    tap_place = place("decoder.layers.0.merged_attn.cache_keys", 3)
+    assert tap_place is not None
+    assert scope.judged(tap_place, 2).shape == (3, 1, 7, 1)
+    assert scope.judged(tap_place, 2)[1, 0, :, 0].tolist() == [True, True, False, False, False, True, True]
 
 
 def test_a_quiet_step_keeps_a_floor_of_its_own_size() -> None:
@@ -179,18 +179,20 @@ def test_floors_do_not_depend_on_how_often_they_are_measured(tmp_path: Path) -> 
     recording, _, weights, tables = parts("encoder/one_token")
     stages: list[str] = []
     tell: Callable[[str], None] = stages.append
-    found = measure(recording, weights, tables, tmp_path / "truth.pb", tell)
+    measured = measure(recording, weights, tables, tmp_path / "truth.pb", tell)
     assert stages == ["float64 truth", "sequential float32", "other angles"]
-    assert found == measure(recording, weights, tables, tmp_path / "again.pb", tell)
+    assert measured == measure(recording, weights, tables, tmp_path / "again.pb", tell)
 
 
 def test_floors_measured_here_are_those_that_were_recorded_elsewhere(tmp_path: Path) -> None:
     recording, _, weights, tables = parts("encoder/one_token")
-    found = measure(recording, weights, tables, tmp_path / "truth.pb", lambda _: None).floor
+    floors = measure(recording, weights, tables, tmp_path / "truth.pb", lambda _: None).floor
     recorded = {item.key: item.info.floor for item in recording if item.info.HasField("floor")}
-    assert found.keys() == recorded.keys()
+    assert floors.keys() == recorded.keys()
     ratios = [
-        getattr(floor, one) / getattr(recorded[key], one) for key, floor in found.items() for one in ("rms", "max")
+        getattr(floor, metric) / getattr(recorded[key], metric)
+        for key, floor in floors.items()
+        for metric in ("rms", "max")
     ]
     # NumPy without AVX2 rounds exponentials elsewhere, which makes the floor of a tap of 40 elements 1.8 × as large.
     assert max(np.abs(np.log2(ratios))) < 1

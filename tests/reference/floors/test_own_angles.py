@@ -16,33 +16,33 @@ NUMBERS = ("rms", "max", "row", "head")
 
 
 def numbers(floor: pb.Floor) -> list[float]:
-    return [getattr(floor, one) for one in NUMBERS]
+    return [getattr(floor, field) for field in NUMBERS]
 
 
 def tables(theta: float = 1e6) -> dict[tuple[str, int], np.ndarray]:
     inv_freq = ops.inv_freq.forward(10, theta).astype(np.float32)
     positions = np.array([[0, 1, 1000, 32768]])
     cos, sin = ops.rope_table.forward(positions, inv_freq)
-    made = {"decoder.position_ids": positions, "decoder.inv_freq": inv_freq, "decoder.cos": cos, "decoder.sin": sin}
-    return {(name, 0): array for name, array in made.items()}
+    arrays = {"decoder.position_ids": positions, "decoder.inv_freq": inv_freq, "decoder.cos": cos, "decoder.sin": sin}
+    return {(name, 0): array for name, array in arrays.items()}
 
 
 def test_an_angle_moves_by_its_position_times_two_ulp_and_half_an_ulp_of_its_own() -> None:
-    given = tables()
-    moved = moved_tables(given, 1.0, ULPS)
-    angles = (np.arctan2(one["decoder.sin", 0], one["decoder.cos", 0])[0, :, :5] for one in (moved, given))
-    found = np.abs(np.angle(np.exp(1j * np.subtract(*angles))))
-    inv_freq = given["decoder.inv_freq", 0]
+    before = tables()
+    moved = moved_tables(before, 1.0, ULPS)
+    angles = (np.arctan2(table["decoder.sin", 0], table["decoder.cos", 0])[0, :, :5] for table in (moved, before))
+    turned = np.abs(np.angle(np.exp(1j * np.subtract(*angles))))
+    inv_freq = before["decoder.inv_freq", 0]
     for row, position in enumerate([0, 1, 1000, 32768]):
         rounding = np.where(inv_freq == 1, 0, 0.5 * np.spacing((position * inv_freq).astype(np.float32)))
         expected = 2 * position * np.spacing(inv_freq).astype(np.float64)
         # both within one rounding of the float64 arithmetic around it
-        assert (np.abs(found[row] - expected) <= rounding * 1.001 + 1e-11).all()
+        assert (np.abs(turned[row] - expected) <= rounding * 1.001 + 1e-11).all()
 
 
 def test_equal_positions_are_moved_equally_so_that_distances_stay_distances() -> None:
-    given = tables()
-    again = {key: np.concatenate([array, array]) if array.ndim > 1 else array for key, array in given.items()}
+    before = tables()
+    again = {key: np.concatenate([array, array]) if array.ndim > 1 else array for key, array in before.items()}
     first, second = moved_tables(again, 1.0, ULPS)["decoder.cos", 0]
     assert np.array_equal(first, second)
 
@@ -82,7 +82,7 @@ def again() -> Recording:
 def test_measuring_again_changes_no_value_and_no_other_floor(again: Recording) -> None:
     for old, new in zip(FAR, again, strict=True):
         assert np.array_equal(old.array, new.array)
-        plain = [pb.Tensor.FromString(one.info.SerializeToString()) for one in (old, new)]
+        plain = [pb.Tensor.FromString(item.info.SerializeToString()) for item in (old, new)]
         for info in plain:
             info.ClearField("own_angles_floor")
         assert plain[0] == plain[1]
@@ -95,18 +95,18 @@ def test_measuring_again_finds_the_committed_floors(again: Recording) -> None:
 
 def test_measuring_twice_gives_the_same_bytes(again: Recording) -> None:
     twice = remeasured(again, GOLDEN_ROOT / "checkpoints")
-    assert [one.info for one in twice] == [one.info for one in again]
+    assert [item.info for item in twice] == [item.info for item in again]
 
 
 def test_tables_that_a_golden_does_not_hold_follow_from_its_case() -> None:
     golden = read(CASES / "generation" / "sample.pb")
     assert ("decoder.position_ids", 1) not in golden
-    found = rope_tables(golden)
+    computed = rope_tables(golden)
     slot = golden.case.steps[0]
     assert np.array_equal(
-        found["decoder.position_ids", 1], golden["input.decoder_position_ids", 0].array[:, slot : slot + 1]
+        computed["decoder.position_ids", 1], golden["input.decoder_position_ids", 0].array[:, slot : slot + 1]
     )
-    assert found["decoder.inv_freq", 0].dtype == np.float32
+    assert computed["decoder.inv_freq", 0].dtype == np.float32
 
 
 def test_the_command_writes_the_cases_that_match_and_says_when_none_does(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ class Step(nn.Module):
         for layer, (key, value) in enumerate(zip(keys, values, strict=True)):
             cache.update(key, value, layer)
         logits = self.model(input_ids, attention_mask, position_ids, **{CACHE: cache}, use_cache=True).logits
-        return logits, [one.keys for one in cache.layers], [one.values for one in cache.layers]
+        return logits, [cached.keys for cached in cache.layers], [cached.values for cached in cache.layers]
 
 
 class InFloat64(TorchDispatchMode):
@@ -60,9 +60,13 @@ class InFloat64(TorchDispatchMode):
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         args, kwargs = tree_map(_wide, args), tree_map(_wide, dict(kwargs or {}))
-        made = ("zeros", "ones", "full", "arange", "scalar_tensor", "eye", "empty")
+        makers = ("zeros", "ones", "full", "arange", "scalar_tensor", "eye", "empty")
         name = func.overloadpacket.__name__
-        if name in made and kwargs.get("dtype") is None and any(isinstance(one, float) for one in args[-1:]):
+        if (
+            name in makers
+            and kwargs.get("dtype") is None
+            and any(isinstance(argument, float) for argument in args[-1:])
+        ):
             kwargs["dtype"] = torch.float64
         return func(*args, **kwargs)
 
@@ -81,10 +85,11 @@ class Exported(NamedTuple):
 
     def run(self, numbers: Numbers) -> list[np.ndarray[Any, Any]]:
         """The graph's outputs on these inputs, in NumPy."""
-        inputs = [one.numpy() for one in tree_leaves(self.inputs)]
+        inputs = [tensor.numpy() for tensor in tree_leaves(self.inputs)]
         arrays = dict(zip(self.graph.inputs, inputs, strict=True))
         arrays |= {
-            name: one.detach().float().numpy() for name, one in self.module.named_parameters(remove_duplicate=False)
+            name: tensor.detach().float().numpy()
+            for name, tensor in self.module.named_parameters(remove_duplicate=False)
         }
         values = self.graph.run(self.graph.leaf_values(arrays), numbers=numbers)
         return [values[number] for number in self.graph.taps.values()]
@@ -93,10 +98,10 @@ class Exported(NamedTuple):
         """What torch makes of the same, as it is or in float64."""
         with torch.no_grad():
             if not truth:
-                return [one.numpy() for one in tree_leaves(self.module(*self.inputs))]
+                return [tensor.numpy() for tensor in tree_leaves(self.module(*self.inputs))]
             wide = deepcopy(self.module).double()  # convolutions look at types before any mode does
             with InFloat64():
-                return [one.numpy() for one in tree_leaves(wide(*self.inputs))]
+                return [tensor.numpy() for tensor in tree_leaves(wide(*self.inputs))]
 
 
 @cache
@@ -114,14 +119,14 @@ def step() -> Exported:
     model, (ids, mask) = tiny("qwen3.Qwen3"), prefill("qwen3.Qwen3").inputs
     with torch.no_grad():
         past = getattr(model(ids[:, :8], attention_mask=mask[:, :8], use_cache=True), CACHE)
-    caches = [one.keys.clone() for one in past.layers], [one.values.clone() for one in past.layers]
+    caches = [layer.keys.clone() for layer in past.layers], [layer.values.clone() for layer in past.layers]
     module, inputs = Step(model), (ids[:, 8:], mask, torch.tensor([[5], [8]]), *caches)
     return Exported(module, inputs, exported(module, inputs))
 
 
 def worst(actual: Sequence[np.ndarray[Any, Any]], expected: Sequence[np.ndarray[Any, Any]]) -> float:
     """The largest difference, in parts of the largest number."""
-    assert [one.shape for one in actual] == [one.shape for one in expected]
+    assert [array.shape for array in actual] == [array.shape for array in expected]
     pairs = zip(actual, expected, strict=True)
     return max(float(np.abs(mine - theirs)[..., -1:, :].max() / np.abs(theirs).max()) for mine, theirs in pairs)
 
@@ -145,7 +150,7 @@ def test_a_step_takes_the_caches_and_gives_them_back() -> None:
 def test_one_graph_of_a_bfloat16_model_with_free_sizes_serves_every_size_and_float32() -> None:
     here, free = prefill("qwen3.Qwen3"), {0: torch.export.Dim.AUTO, 1: torch.export.Dim.AUTO}
     half = Prefill(tiny("qwen3.Qwen3"))
-    before = {name: one.detach().clone() for name, one in half.named_parameters()}
+    before = {name: parameter.detach().clone() for name, parameter in half.named_parameters()}
     try:
         half.bfloat16()
         graph = exported(
@@ -183,8 +188,8 @@ def test_what_is_in_a_helper_says_the_helpers_line() -> None:
 def test_a_slice_is_run_from_the_nearest_known_values() -> None:
     graph = prefill("qwen3.Qwen3").graph
     here = prefill("qwen3.Qwen3")
-    inputs = {name: one.numpy() for name, one in zip(graph.inputs, here.inputs, strict=True)}
-    inputs |= {name: one.detach().numpy() for name, one in here.module.named_parameters()}
+    inputs = {name: tensor.numpy() for name, tensor in zip(graph.inputs, here.inputs, strict=True)}
+    inputs |= {name: tensor.detach().numpy() for name, tensor in here.module.named_parameters()}
     leaves = graph.leaf_values(inputs)
     whole = graph.run(dict(leaves))
     made_in = {node.module: number for number, node in enumerate(graph.nodes, len(graph.leaves))}

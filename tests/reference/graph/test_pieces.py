@@ -42,8 +42,8 @@ def golden(parameters: Mapping[str, Any], folder: Path, pieces: Mapping[str, tup
     return Recording(case, pb.Provenance(producer="qwen3_reference"), run, tensors, stated, graph=graph)
 
 
-def read_again(parameters: Mapping[str, Any], made: Recording, folder: Path) -> None:
-    weights = weights_of(made, Path("nowhere"), folder)
+def read_again(parameters: Mapping[str, Any], recording: Recording, folder: Path) -> None:
+    weights = weights_of(recording, Path("nowhere"), folder)
     assert list(weights) == list(parameters)
     for name, parameter in parameters.items():
         values = np.asarray(weights[name])
@@ -96,11 +96,11 @@ def test_arrays_that_are_equal_are_used_once_each_in_the_order_of_numbers(tmp_pa
 ORDERED = np.arange(6, dtype="f4").reshape(2, 3)
 
 
-@pytest.mark.parametrize("other", [ORDERED + 7, ORDERED.reshape(3, 2).T.copy(), np.zeros(7, "f4")])
-def test_a_parameter_that_is_made_in_another_way_is_named(other: np.ndarray[Any, Any], tmp_path: Path) -> None:
+@pytest.mark.parametrize("parameter", [ORDERED + 7, ORDERED.reshape(3, 2).T.copy(), np.zeros(7, "f4")])
+def test_a_parameter_that_is_made_in_another_way_is_named(parameter: np.ndarray[Any, Any], tmp_path: Path) -> None:
     save_file({"w": ORDERED, "z": np.zeros(4, "f4")}, tmp_path / "model.safetensors")
     with pytest.raises(ParityError, match=r"model\.experts: the parameter is not made of the checkpoint's") as caught:
-        pieces_of({"model.experts": other}, tmp_path)
+        pieces_of({"model.experts": parameter}, tmp_path)
     assert caught.value.fault == "harness bug" and "save_pretrained" in caught.value.next_step
 
 
@@ -111,8 +111,8 @@ def simple(folder: Path, **changes: Any) -> tuple[Recording, dict[str, np.ndarra
     folder.mkdir(parents=True, exist_ok=True)
     save_file(stored, folder / "model.safetensors")
     (folder / "config.json").write_text('{"model_type": "any"}', encoding="utf-8")
-    made = {"ab": torch.zeros(2, 2, 3), "c": torch.zeros(1)}
-    whole = golden(made, folder, {"ab": ("a", "b")})
+    parameters = {"ab": torch.zeros(2, 2, 3), "c": torch.zeros(1)}
+    whole = golden(parameters, folder, {"ab": ("a", "b")})
     for name, value in changes.items():
         getattr(whole.graph.parameter[0], name).extend(value) if isinstance(value, list) else setattr(
             whole.parameters[1], name, value
@@ -122,52 +122,59 @@ def simple(folder: Path, **changes: Any) -> tuple[Recording, dict[str, np.ndarra
 
 
 def test_the_checkpoint_beside_a_golden_is_taken_where_it_is_the_goldens(tmp_path: Path) -> None:
-    made, stored = simple(tmp_path / "m")
+    recording, stored = simple(tmp_path / "m")
     for root in (tmp_path, tmp_path / "nowhere"):
-        weights = weights_at_hand(made, root)
+        weights = weights_at_hand(recording, root)
         assert weights is not None
         np.testing.assert_array_equal(weights["ab"], np.stack([stored["a"], stored["b"]]))
         np.testing.assert_array_equal(weights["c"], stored["c"])
 
 
 def test_a_golden_without_a_checkpoint_has_no_weights_but_those_that_are_given(tmp_path: Path) -> None:
-    made, stored = simple(tmp_path / "m")
-    made.case.ClearField("checkpoint")
-    assert weights_at_hand(made, tmp_path) is None
+    recording, stored = simple(tmp_path / "m")
+    recording.case.ClearField("checkpoint")
+    assert weights_at_hand(recording, tmp_path) is None
     with pytest.raises(ParityError, match="is not there"):
-        weights_of(made, tmp_path)
-    np.testing.assert_array_equal(weights_of(made, tmp_path, tmp_path / "m")["c"], stored["c"])
+        weights_of(recording, tmp_path)
+    np.testing.assert_array_equal(weights_of(recording, tmp_path, tmp_path / "m")["c"], stored["c"])
 
 
 def test_any_models_checkpoint_is_one_for_a_case_of_a_graph(tmp_path: Path) -> None:
-    made, _ = simple(tmp_path / "m")
+    recording, _ = simple(tmp_path / "m")
     (tmp_path / "m" / "config.json").write_text('{"model_type": "qwen3_moe", "num_experts": 4}', encoding="utf-8")
-    assert checkpoint_directories(made.case, tmp_path) == {"model": tmp_path / "m"}
-    made.case.mode = pb.CAUSAL
+    assert checkpoint_directories(recording.case, tmp_path) == {"model": tmp_path / "m"}
+    recording.case.mode = pb.CAUSAL
     with pytest.raises(ParityError, match="a mixture of experts, which is not supported"):
-        checkpoint_directories(made.case, tmp_path)
+        checkpoint_directories(recording.case, tmp_path)
 
 
 def test_another_checkpoint_is_not_taken_and_refused_where_it_is_asked_for(tmp_path: Path) -> None:
-    made, stored = simple(tmp_path / "m")
+    recording, stored = simple(tmp_path / "m")
     file = tmp_path / "m" / "model.safetensors"
     save_file({**load_file(file), "c": stored["c"] + 1}, file)
-    assert weights_at_hand(made, tmp_path) is None
+    assert weights_at_hand(recording, tmp_path) is None
     with pytest.raises(ParityError, match="the checkpoint of the golden's model is not there"):
-        weights_of(made, tmp_path)
+        weights_of(recording, tmp_path)
     with pytest.raises(ParityError, match="this is not the checkpoint 'm' that graph/tiny was captured from"):
-        weights_of(made, tmp_path, tmp_path / "m")
+        weights_of(recording, tmp_path, tmp_path / "m")
     with pytest.raises(ParityError, match=r"(there are no weights|cannot be read)"):
-        weights_of(made, tmp_path, tmp_path / "empty")
+        weights_of(recording, tmp_path, tmp_path / "empty")
 
 
 def test_a_name_that_leads_out_is_not_followed(tmp_path: Path) -> None:
-    made, _ = simple(tmp_path / "m")
-    made.case.checkpoint[0].name = "../m"
+    recording, _ = simple(tmp_path / "m")
+    recording.case.checkpoint[0].name = "../m"
     (tmp_path / "m" / "golden.pb").rename(tmp_path / "golden.pb")
     (tmp_path / "root").mkdir()
     assert weights_at_hand(read(tmp_path / "golden.pb"), tmp_path / "root") is not None  # tmp_path / "m", by its name
-    moved = Recording(made.case, made.provenance, made.run, made.tensors, made.parameters, graph=made.graph)
+    moved = Recording(
+        recording.case,
+        recording.provenance,
+        recording.run,
+        recording.tensors,
+        recording.parameters,
+        graph=recording.graph,
+    )
     assert weights_at_hand(moved, tmp_path / "root") is None
 
 
@@ -181,19 +188,19 @@ def test_a_name_that_leads_out_is_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_what_the_checkpoint_does_not_have_is_named(changes: dict[str, Any], says: str, tmp_path: Path) -> None:
-    made, _ = simple(tmp_path / "m", **changes)
+    recording, _ = simple(tmp_path / "m", **changes)
     with pytest.raises(ParityError, match=says):
-        weights_of(made, tmp_path)
+        weights_of(recording, tmp_path)
 
 
 def test_a_parameter_whose_shape_nobody_states_is_as_it_is_stored(tmp_path: Path) -> None:
-    made, stored = simple(tmp_path / "m", name="d")
-    np.testing.assert_array_equal(weights_of(made, tmp_path)["c"], stored["c"])
-    made.parameters[0].name = "e"  # type: ignore[index]
+    recording, stored = simple(tmp_path / "m", name="d")
+    np.testing.assert_array_equal(weights_of(recording, tmp_path)["c"], stored["c"])
+    recording.parameters[0].name = "e"  # type: ignore[index]
     with pytest.raises(ParityError, match="does not say the shape of a parameter of several tensors"):
-        weights_of(made, tmp_path)
-    made.graph.parameter[0].MergeFrom(pb.GraphLeaf(dtype="float32", shape=[2, 2, 3]))
-    assert weights_of(made, tmp_path)["ab"].shape == (2, 2, 3)
+        weights_of(recording, tmp_path)
+    recording.graph.parameter[0].MergeFrom(pb.GraphLeaf(dtype="float32", shape=[2, 2, 3]))
+    assert weights_of(recording, tmp_path)["ab"].shape == (2, 2, 3)
 
 
 def test_weights_that_are_not_finite_are_refused(tmp_path: Path) -> None:

@@ -52,10 +52,10 @@ def test_an_embedding_has_length_1_and_its_first_channels_have_it_again() -> Non
 def test_a_score_is_the_softmax_of_two_logits() -> None:
     model = tiny_model("qwen3")
     ids = torch.tensor([[11, 12, 13, 14, 15], [21, 22, 23, 24, 25]])
-    made = Scored(model, 3, 8)(input_ids=ids, attention_mask=LEFT)
+    output = Scored(model, 3, 8)(input_ids=ids, attention_mask=LEFT)
     both = model(input_ids=ids, attention_mask=LEFT).logits[:, -1, [3, 8]]
-    assert torch.equal(made["answers"], both)
-    assert torch.allclose(made["score"], F.log_softmax(both, 1)[:, 1].exp())
+    assert torch.equal(output["answers"], both)
+    assert torch.allclose(output["score"], F.log_softmax(both, 1)[:, 1].exp())
 
 
 def test_what_is_no_cut_no_answer_and_no_single_step_is_refused(tmp_path: Path) -> None:

@@ -62,19 +62,19 @@ def test_a_decoders_positions_count_real_tokens_and_padding_has_the_first() -> N
 
 
 def test_positions_that_were_handed_in_stay() -> None:
-    own = torch.arange(5).expand(2, 5)
-    inputs, _ = completed(Counting(), {"input_ids": IDS, "attention_mask": MASK, "position_ids": own}, ())
-    assert inputs["position_ids"] is own
+    positions = torch.arange(5).expand(2, 5)
+    inputs, _ = completed(Counting(), {"input_ids": IDS, "attention_mask": MASK, "position_ids": positions}, ())
+    assert inputs["position_ids"] is positions
 
 
 def test_a_step_sees_its_ids_and_positions_all_of_the_mask_so_far_and_the_cache_before_it() -> None:
     model, taps = Counting(), Taps()
     inputs, steps = completed(model, {"input_ids": IDS, "attention_mask": MASK}, (3, 1, 1))
     Steps(model, steps, taps)(inputs)
-    assert [seen["ids"].tolist() for seen in model.seen] == [[[0, 0, 5], [4, 5, 6]], [[6], [7]], [[7], [8]]]
-    assert [tuple(seen["mask"].shape) for seen in model.seen] == [(2, 3), (2, 4), (2, 5)]
-    assert [seen["at"].tolist() for seen in model.seen][1:] == [[[1], [3]], [[2], [4]]]
-    assert [seen["past"] is not None for seen in model.seen] == [False, True, True]
+    assert [call["ids"].tolist() for call in model.seen] == [[[0, 0, 5], [4, 5, 6]], [[6], [7]], [[7], [8]]]
+    assert [tuple(call["mask"].shape) for call in model.seen] == [(2, 3), (2, 4), (2, 5)]
+    assert [call["at"].tolist() for call in model.seen][1:] == [[[1], [3]], [[2], [4]]]
+    assert [call["past"] is not None for call in model.seen] == [False, True, True]
     names = ["logits", "cache.0.keys", "cache.1.conv_states", "cache.1.conv_states[1]"]
     assert list(taps.values) == [(name, step) for step in range(3) for name in names]
 
@@ -115,5 +115,5 @@ def test_inputs_that_do_not_go_together_are_refused(
 
 def test_another_batch_and_another_length_keep_the_inputs_together() -> None:
     inputs = {"input_ids": IDS, "position_ids": torch.zeros(3, 2, 5), "attention_mask": torch.zeros(2, 1, 5, 5)}
-    assert [tuple(one.shape) for one in wider(inputs).values()] == [(3, 5), (3, 3, 5), (3, 1, 5, 5)]
-    assert [tuple(one.shape) for one in longer(inputs).values()] == [(2, 6), (3, 2, 6), (2, 1, 6, 6)]
+    assert [tuple(tensor.shape) for tensor in wider(inputs).values()] == [(3, 5), (3, 3, 5), (3, 1, 5, 5)]
+    assert [tuple(tensor.shape) for tensor in longer(inputs).values()] == [(2, 6), (3, 2, 6), (2, 1, 6, 6)]

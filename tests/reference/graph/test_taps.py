@@ -35,7 +35,7 @@ class Several(nn.Module):
 
 
 @pytest.fixture
-def seen() -> dict[tuple[str, int], torch.Tensor]:
+def recorded() -> dict[tuple[str, int], torch.Tensor]:
     taps, module = Taps(), Twice()
     with torch.no_grad(), watched(module, taps):
         module(torch.ones(1, 3))
@@ -44,16 +44,16 @@ def seen() -> dict[tuple[str, int], torch.Tensor]:
     return taps.values
 
 
-def test_a_module_that_runs_twice_has_two_taps_in_each_step(seen: dict[tuple[str, int], torch.Tensor]) -> None:
+def test_a_module_that_runs_twice_has_two_taps_in_each_step(recorded: dict[tuple[str, int], torch.Tensor]) -> None:
     names = ["again", "again#2", "several", "several[2]", "listed.0"]
-    assert list(seen) == [(name, step) for step in (0, 1) for name in names]
+    assert list(recorded) == [(name, step) for step in (0, 1) for name in names]
 
 
 def test_a_tap_keeps_its_numbers_when_the_model_changes_them_in_place(
-    seen: dict[tuple[str, int], torch.Tensor],
+    recorded: dict[tuple[str, int], torch.Tensor],
 ) -> None:
-    torch.testing.assert_close(seen["listed.0", 0], seen["several[2]", 0], rtol=0, atol=0)
-    torch.testing.assert_close(seen["several[2]", 0], 2 * seen["again#2", 0], rtol=0, atol=0)
+    torch.testing.assert_close(recorded["listed.0", 0], recorded["several[2]", 0], rtol=0, atol=0)
+    torch.testing.assert_close(recorded["several[2]", 0], 2 * recorded["again#2", 0], rtol=0, atol=0)
 
 
 def test_attention_shows_what_it_gets_and_gives_with_its_key_heads_as_they_are() -> None:
@@ -118,8 +118,8 @@ def test_calls_with_a_word_are_called_after_it_and_not_after_their_order(words: 
     model = Rotated((*words, "sliding"))
     with watched(model, taps):
         model(x)
-    seen = {name: float(value[0]) for (name, _), value in taps.values.items()}
-    assert seen == {"tables#full": 4, "tables#sliding": 7, "tables#sliding#2": 7}
+    recorded = {name: float(value[0]) for (name, _), value in taps.values.items()}
+    assert recorded == {"tables#full": 4, "tables#sliding": 7, "tables#sliding#2": 7}
 
 
 def test_complex_numbers_are_no_tap() -> None:

@@ -30,17 +30,17 @@ def differences(golden: Recording, folder: Path) -> dict[tuple[str, int], float]
     arrays = {tensor.info.name.removeprefix("input."): tensor.values() for tensor in golden}
     arrays |= {name: value.numpy() for name, value in load(folder).named_parameters(remove_duplicate=False)}
     values = graph.run(graph.leaf_values(arrays))
-    apart = dict[tuple[str, int], float]()
+    errors = dict[tuple[str, int], float]()
     for key, number in graph.taps.items():
         mine, theirs = np.asarray(values[number]), golden[key].values()
         assert mine.shape == theirs.shape
         if theirs.dtype.kind != "f":
-            apart[key] = float(np.any(np.sort(mine, -1) != np.sort(theirs, -1)))
+            errors[key] = float(np.any(np.sort(mine, -1) != np.sort(theirs, -1)))
         else:
             counted = np.abs(theirs) < 1e37
-            size, error = (np.sqrt(np.mean(np.square(one[counted]))) for one in (theirs, theirs - mine))
-            apart[key] = float(error / max(size, 1e-30))
-    return apart
+            size, error = (np.sqrt(np.mean(np.square(array[counted]))) for array in (theirs, theirs - mine))
+            errors[key] = float(error / max(size, 1e-30))
+    return errors
 
 
 @pytest.mark.slow
@@ -52,7 +52,9 @@ def test_a_tiny_golden_is_what_its_own_graph_computes(family: str, tmp_path: Pat
     assert names == [(tap.name, tap.step) for tap in golden.graph.tap]
     assert max(differences(golden, path.parent).values()) < 1e-4
     assert golden.case.mode == pb.GRAPH and not golden.case.HasField("config")
-    assert [one.role for one in golden.case.checkpoint] == ["model"] and golden.provenance.producer == "qwen3_reference"
+    assert [checkpoint.role for checkpoint in golden.case.checkpoint] == [
+        "model"
+    ] and golden.provenance.producer == "qwen3_reference"
     assert path.stat().st_size < 1 << 20
     heads = {name.partition(".")[2] for name, _ in names if name.endswith((".query", ".context"))}
     assert bool(heads) == (family != "mamba2")
@@ -69,7 +71,7 @@ def test_the_same_command_gives_the_same_bytes_twice(tmp_path: Path) -> None:
     assert {"config.json", "model.safetensors", GOLDEN} <= set(names)
     for name in names:
         assert (first / name).read_bytes() == (again / name).read_bytes(), name
-    assert [one.name for one in read(first / GOLDEN).case.checkpoint] == ["mine"]
+    assert [checkpoint.name for checkpoint in read(first / GOLDEN).case.checkpoint] == ["mine"]
 
 
 @pytest.mark.slow

@@ -45,8 +45,8 @@ def saved(directory: Path, *added: AddedToken) -> ReferenceTokenizer:
 
 def spans(reference: ReferenceTokenizer, text: str, split: bool = False) -> list[str]:
     """The segments' characters, added tokens in brackets."""
-    found = encoding(reference, pb.Encoding(name="here", text=text, split_special_tokens=split)).segment
-    return [f"[{text[s.begin : s.end]}]" if s.HasField("added_token") else text[s.begin : s.end] for s in found]
+    segments = encoding(reference, pb.Encoding(name="here", text=text, split_special_tokens=split)).segment
+    return [f"[{text[s.begin : s.end]}]" if s.HasField("added_token") else text[s.begin : s.end] for s in segments]
 
 
 @pytest.mark.parametrize("theme", ["words", "decoding", "sentinels"])
@@ -58,8 +58,8 @@ def test_a_tokenization_gives_the_same_bytes_twice(tmp_path: Path, theme: str) -
 
 
 def test_a_recording_has_exactly_the_stages_of_what_was_given(tmp_path: Path) -> None:
-    given = pb.Tokenization(decoding=[pb.Decoding(name="one", id=[1])], batch=[])
-    definition = TokenizationCase("tokenization/here", "One id.", ("TKB-05",), lambda _: given)
+    message = pb.Tokenization(decoding=[pb.Decoding(name="one", id=[1])], batch=[])
+    definition = TokenizationCase("tokenization/here", "One id.", ("TKB-05",), lambda _: message)
     record_tokenization(definition, TOKENIZERS, tmp_path / "here.pb")
     recording = read(tmp_path / "here.pb")
     verify(recording)
@@ -68,22 +68,22 @@ def test_a_recording_has_exactly_the_stages_of_what_was_given(tmp_path: Path) ->
 
 
 def test_what_is_given_is_not_changed() -> None:
-    given = CASES["words"].given(tiny())
+    message = CASES["words"].given(tiny())
     before = pb.Tokenization()
-    before.CopyFrom(given)
-    tokenize(tiny(), given)
-    assert given == before
+    before.CopyFrom(message)
+    tokenize(tiny(), message)
+    assert message == before
 
 
 def test_a_batch_leaves_nothing_behind() -> None:
-    given = pb.Tokenization(encoding=[pb.Encoding(name="one", text="word")])
-    before = tokenize(tiny(), given)
+    message = pb.Tokenization(encoding=[pb.Encoding(name="one", text="word")])
+    before = tokenize(tiny(), message)
     side = tiny().tokenizer.truncation_side
     cut = [
         batch for batch in CASES["batches"].given(tiny()).batch if batch.max_length and batch.truncation_side != side
     ]
     assert tokenize(tiny(), pb.Tokenization(batch=cut)).batch[-1].row
-    assert tokenize(tiny(), given) == before
+    assert tokenize(tiny(), message) == before
     assert tiny().tokenizer.truncation_side == side
 
 
@@ -161,5 +161,5 @@ def test_the_command_line_records_by_name_and_refuses_without_tokenizers(tmp_pat
 
 @pytest.mark.parametrize("theme", ["words", "unicode", "special_tokens"])
 def test_the_real_tokenizers_parts_agree_with_the_whole(theme: str) -> None:
-    made = tokenize(real(), CASES[theme].given(real()))
-    assert {item.name: list(item.id) for item in made.encoding}.get("hello", [9707]) == [9707]
+    recorded = tokenize(real(), CASES[theme].given(real()))
+    assert {item.name: list(item.id) for item in recorded.encoding}.get("hello", [9707]) == [9707]

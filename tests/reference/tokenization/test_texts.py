@@ -39,8 +39,8 @@ def _added(tokenizer: str) -> dict[int, dict[str, object]]:
 
 def _vocabulary(tokenizer: str) -> dict[str, int]:
     file = Path(GOLDEN_ROOT / "tokenizers" / tokenizer / "tokenizer.json")
-    found: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"]
-    return found
+    vocabulary: dict[str, int] = json.loads(file.read_text(encoding="utf-8"))["model"]["vocab"]
+    return vocabulary
 
 
 def test_words_have_the_empty_text_and_both_ends() -> None:
@@ -63,27 +63,27 @@ def test_numbers_stand_alone_in_every_script() -> None:
             assert sum(unicodedata.category(c)[0] == "N" for c in segment.normalized) >= 10 or name == "arabic_indic"
 
 
-@pytest.mark.parametrize("wanted", ["p->", "(x):\n", "## ", "# #", "\n#version", "\t\t", "        "])
-def test_code_has(wanted: str) -> None:
-    assert any(wanted in item.text for item in encodings("code").values())
+@pytest.mark.parametrize("piece", ["p->", "(x):\n", "## ", "# #", "\n#version", "\t\t", "        "])
+def test_code_has(piece: str) -> None:
+    assert any(piece in item.text for item in encodings("code").values())
 
 
-@pytest.mark.parametrize("wanted", ["\r\n", "\t", "\n\n\n", "\n  \n", "  ", "\r", "\x0b", "\u00a0", "\u3000", "\u0085"])
-def test_white_space_has(wanted: str) -> None:
-    assert any(wanted in item.text for item in encodings("whitespace").values())
+@pytest.mark.parametrize("piece", ["\r\n", "\t", "\n\n\n", "\n  \n", "  ", "\r", "\x0b", "\u00a0", "\u3000", "\u0085"])
+def test_white_space_has(piece: str) -> None:
+    assert any(piece in item.text for item in encodings("whitespace").values())
     assert any(set(item.text) == {" "} for item in encodings("whitespace").values())
 
 
 @pytest.mark.parametrize(
-    "wanted",
+    "piece",
     [
         *("e\u0301", "\u1112\u1161\u11ab", "天", "👩\u200d👩", "𝒳", "𠀀", "\u0323", "٠", "²", "Ⅷ", "ﬁ", "①", "Ｈ"),
         *("\x00", "\x7f", "\u00ad", "\ufeff", "\ufffd", "\U0010ffff", "’", "᾽", "ď", "ϕ", "<0x0A>"),
     ],
 )
-def test_unicode_has(wanted: str) -> None:
+def test_unicode_has(piece: str) -> None:
     themes = ("unicode", "numbers", "words")
-    assert any(wanted in item.text for theme in themes for item in encodings(theme).values())
+    assert any(piece in item.text for theme in themes for item in encodings(theme).values())
 
 
 def test_decomposed_texts_are_composed_and_compatibility_characters_are_kept() -> None:
@@ -97,12 +97,12 @@ def test_decomposed_texts_are_composed_and_compatibility_characters_are_kept() -
 
 
 def test_merges_have_the_hard_runs() -> None:
-    found = encodings("merges")
-    texts = {item.text for item in found.values()}
+    by_name = encodings("merges")
+    texts = {item.text for item in by_name.values()}
     assert {"brutalist", "ababab", "a" * 3000} <= texts and any(".:.:" in text for text in texts)
-    assert len(found["long_run"].text) == LONG_RUN and " " not in found["long_run"].text
-    assert len(found["long_run"].segment[0].pre_token) == 1
-    assert len(ranks(found["brutalist"])) > len(set(ranks(found["ababab"])))
+    assert len(by_name["long_run"].text) == LONG_RUN and " " not in by_name["long_run"].text
+    assert len(by_name["long_run"].segment[0].pre_token) == 1
+    assert len(ranks(by_name["brutalist"])) > len(set(ranks(by_name["ababab"])))
 
 
 def test_entries_that_no_merge_makes_do_not_come_from_text() -> None:
@@ -135,21 +135,21 @@ def test_each_sentinel_is_one_id_behind_the_padding_rows() -> None:
 
 
 def test_decodings_have_every_id_and_every_byte_alone() -> None:
-    found = golden("decoding").tokenization.decoding
-    decoded = {number for item in found for number in item.id}
+    decodings = golden("decoding").tokenization.decoding
+    decoded = {number for item in decodings for number in item.id}
     assert decoded == set(_vocabulary("tiny").values()) | set(_added("tiny"))
-    alone = {bytes(item.piece[0]) for item in found if len(item.id) == 1}
+    alone = {bytes(item.piece[0]) for item in decodings if len(item.id) == 1}
     assert {bytes([byte]) for byte in range(0x80, 0x100)} <= alone
 
 
 def test_a_piece_with_a_character_that_stands_for_no_byte_is_its_own_utf_8() -> None:
     raw = {number: piece for piece, number in _vocabulary("tiny").items() if "→" in piece}
-    found = {
+    by_number = {
         number: bytes(piece)
         for item in golden("decoding").tokenization.decoding
         for number, piece in zip(item.id, item.piece, strict=True)
     }
-    assert raw and all(found[number] == piece.encode() for number, piece in raw.items())
+    assert raw and all(by_number[number] == piece.encode() for number, piece in raw.items())
 
 
 def test_chunks_join_to_the_text_and_there_is_one_more_than_ids() -> None:
@@ -159,33 +159,33 @@ def test_chunks_join_to_the_text_and_there_is_one_more_than_ids() -> None:
 
 
 def test_decodings_have_broken_characters_and_skipped_tokens() -> None:
-    found = {item.name: item for item in golden("decoding").tokenization.decoding}
-    assert sum("\ufffd" in item.text for item in found.values()) > 100
-    assert found["added/in_a_character_skipped"].text == "日"
-    assert "\ufffd" in found["added/in_a_character_kept"].text
-    assert found["text/clean_up"].text.count(" ") > 10 and found["text/byte_like"].text.startswith("a<0x0A>")
-    assert found["nothing"].text == ""
+    decodings = {item.name: item for item in golden("decoding").tokenization.decoding}
+    assert sum("\ufffd" in item.text for item in decodings.values()) > 100
+    assert decodings["added/in_a_character_skipped"].text == "日"
+    assert "\ufffd" in decodings["added/in_a_character_kept"].text
+    assert decodings["text/clean_up"].text.count(" ") > 10 and decodings["text/byte_like"].text.startswith("a<0x0A>")
+    assert decodings["nothing"].text == ""
 
 
 def test_batches_have_both_sides_and_empty_rows() -> None:
-    found = golden("batches").tokenization.batch
-    assert {(item.padding_side, item.truncation_side) for item in found} >= {("left", "left"), ("right", "left")}
-    assert any(not any(row.attention_mask) for item in found for row in item.row)
-    for item in found:
+    batches = golden("batches").tokenization.batch
+    assert {(item.padding_side, item.truncation_side) for item in batches} >= {("left", "left"), ("right", "left")}
+    assert any(not any(row.attention_mask) for item in batches for row in item.row)
+    for item in batches:
         assert len({len(row.input_id) for row in item.row}) == 1
         assert not item.pad_to_multiple_of or len(item.row[0].input_id) % item.pad_to_multiple_of == 0
 
 
 def test_the_three_ways_of_thinking_differ_where_they_should() -> None:
-    found = {item.name: item for item in golden("chat").tokenization.conversation}
-    for name in {name.rpartition("/")[0] for name in found}:
-        closed, prompt = found[f"{name}/closed"].rendered, found[f"{name}/prompt"].rendered
-        assert prompt == closed + "<|im_start|>assistant\n" == found[f"{name}/prompt_thinking"].rendered
-        assert found[f"{name}/prompt_no_thinking"].rendered == prompt + "<think>\n\n</think>\n\n"
+    conversations = {item.name: item for item in golden("chat").tokenization.conversation}
+    for name in {name.rpartition("/")[0] for name in conversations}:
+        closed, prompt = conversations[f"{name}/closed"].rendered, conversations[f"{name}/prompt"].rendered
+        assert prompt == closed + "<|im_start|>assistant\n" == conversations[f"{name}/prompt_thinking"].rendered
+        assert conversations[f"{name}/prompt_no_thinking"].rendered == prompt + "<think>\n\n</think>\n\n"
 
 
 def test_reasoning_of_earlier_turns_is_gone() -> None:
-    found = {item.name: item.rendered for item in golden("chat").tokenization.conversation}
-    assert "map" not in found["thought_before/closed"] and found["thought_twice/closed"].count("map") == 1
-    assert re.search(r"<tools>(.|\n)*Öre(.|\n)*</tools>", found["tools/closed"])
-    assert found["tool_called_by_thought/closed"].count("<tool_response>") == 2
+    rendered = {item.name: item.rendered for item in golden("chat").tokenization.conversation}
+    assert "map" not in rendered["thought_before/closed"] and rendered["thought_twice/closed"].count("map") == 1
+    assert re.search(r"<tools>(.|\n)*Öre(.|\n)*</tools>", rendered["tools/closed"])
+    assert rendered["tool_called_by_thought/closed"].count("<tool_response>") == 2

@@ -29,14 +29,14 @@ def every_encoding() -> list[pb.Encoding]:
 
 @pytest.mark.parametrize("theme", CASES)
 def test_a_tokenization_golden_is_of_its_definition(theme: str) -> None:
-    definition, found = CASES[theme], golden(theme)
-    verify(found)
-    assert found.case.name == definition.name and tuple(found.case.exposes) == definition.exposes
-    assert found.case.mode == pb.TOKENIZATION and found.case.tier == pb.TIER_TEXT
-    assert found.run.arithmetic == pb.ARITHMETIC_NONE and found.run.backend == pb.BACKEND_NONE
-    assert [stage for stage in STAGES if stage in found.run.materialised] == list(found.run.materialised)
-    assert not found.tensors
-    versions = [pair.key for pair in found.provenance.versions]
+    definition, recording = CASES[theme], golden(theme)
+    verify(recording)
+    assert recording.case.name == definition.name and tuple(recording.case.exposes) == definition.exposes
+    assert recording.case.mode == pb.TOKENIZATION and recording.case.tier == pb.TIER_TEXT
+    assert recording.run.arithmetic == pb.ARITHMETIC_NONE and recording.run.backend == pb.BACKEND_NONE
+    assert [stage for stage in STAGES if stage in recording.run.materialised] == list(recording.run.materialised)
+    assert not recording.tensors
+    versions = [pair.key for pair in recording.provenance.versions]
     assert versions == ["numpy", "python", "tokenizers", "torch", "transformers"]
 
 
@@ -60,8 +60,8 @@ def test_the_goldens_are_small_and_the_texts_many() -> None:
 
 def test_names_are_unique_in_a_case() -> None:
     for theme in CASES:
-        found = golden(theme).tokenization
-        for items in (found.encoding, found.decoding, found.batch, found.conversation):
+        tokenization = golden(theme).tokenization
+        for items in (tokenization.encoding, tokenization.decoding, tokenization.batch, tokenization.conversation):
             names = [item.name for item in items]
             assert len(names) == len(set(names)), theme
 

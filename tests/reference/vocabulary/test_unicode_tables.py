@@ -20,7 +20,7 @@ def committed() -> Path:
 
 
 @pytest.fixture(scope="module")
-def made() -> dict[str, list[str]]:
+def generated() -> dict[str, list[str]]:
     return tables()
 
 
@@ -29,18 +29,20 @@ def rows(lines: list[str]) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_committed_tables_are_those_of_the_installed_library(committed: Path, made: dict[str, list[str]]) -> None:
-    found = {path.name: rows(path.read_text(encoding="utf-8").splitlines()) for path in committed.iterdir()}
-    assert found == {name: rows(lines) for name, lines in made.items()}
+def test_the_committed_tables_are_those_of_the_installed_library(
+    committed: Path, generated: dict[str, list[str]]
+) -> None:
+    on_disk = {path.name: rows(path.read_text(encoding="utf-8").splitlines()) for path in committed.iterdir()}
+    assert on_disk == {name: rows(lines) for name, lines in generated.items()}
 
 
 @pytest.mark.slow
 def test_the_generator_writes_files_that_name_the_library(
-    tmp_path: Path, made: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, generated: dict[str, list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(unicode_tables, "tables", lambda: made)
+    monkeypatch.setattr(unicode_tables, "tables", lambda: generated)
     main([str(tmp_path)])
-    for name, lines in made.items():
+    for name, lines in generated.items():
         assert (tmp_path / name).read_text(encoding="utf-8").splitlines() == lines
         assert "tokenizers " in lines[0]
 
@@ -56,12 +58,12 @@ def test_no_character_above_ffff_is_a_space() -> None:
 def test_of_two_ascii_letters_only_the_known_ligatures_match_one_character() -> None:
     several = "\n".join(c for c in CHARACTERS if len(c.casefold()) > 1 or len(unicodedata.normalize("NFKD", c)) > 1)
     letters = "abcdefghijklmnopqrstuvwxyz"
-    found = set()
+    matching = set()
     for pair in (a + b for a in letters for b in letters):
         split = pre_tokenizers.Split(Regex(f"(?i:{pair})"), "removed", invert=True)
         if split.pre_tokenize_str(several):
-            found.add(pair)
-    assert found == set(LIGATURES)
+            matching.add(pair)
+    assert matching == set(LIGATURES)
 
 
 def test_a_composed_pair_is_what_the_library_composes(committed: Path) -> None:

@@ -166,10 +166,10 @@ def longest(symbols: str) -> list[str]:
 
 @pytest.mark.parametrize("word", ["brutalist", "Ġbrutalist", ".:.:", ".:.:.:", "ababab", "aaaaa"])
 def test_only_merging_by_rank_gives_the_right_pieces(tiny: Qwen2Tokenizer, word: str) -> None:
-    right = merged(word, RANKS.__getitem__)
-    assert tiny.tokenize(word.replace("Ġ", " ")) == right
-    assert right != merged(word, lambda pair: 0)  # the first from the left
-    assert right != merged(word, lambda pair: VOCABULARY["".join(pair)])  # the lowest id
+    expected = merged(word, RANKS.__getitem__)
+    assert tiny.tokenize(word.replace("Ġ", " ")) == expected
+    assert expected != merged(word, lambda pair: 0)  # the first from the left
+    assert expected != merged(word, lambda pair: VOCABULARY["".join(pair)])  # the lowest id
 
 
 @pytest.mark.parametrize("word", ["brutalist", "Ġbrutalist", ".:.:", ".:.:.:", "ababab"])
@@ -232,20 +232,24 @@ PREAMBLE = re.compile(r"(# Tools|# Functions)\n.*?<tools>\n(.*)\n</tools>\n.*?</
 """The two templates tell of tools in words of their own."""
 
 
-def rendered(tokenizer: Qwen2Tokenizer, given: pb.Conversation) -> str:
-    thinking = {} if given.thinking == pb.THINKING_ABSENT else {"enable_thinking": given.thinking == pb.THINKING_ON}
+def rendered(tokenizer: Qwen2Tokenizer, conversation: pb.Conversation) -> str:
+    thinking = (
+        {}
+        if conversation.thinking == pb.THINKING_ABSENT
+        else {"enable_thinking": conversation.thinking == pb.THINKING_ON}
+    )
     text: str = tokenizer.apply_chat_template(
-        json.loads(given.messages),
-        tools=json.loads(given.tools) if given.tools else None,
-        add_generation_prompt=given.add_generation_prompt,
+        json.loads(conversation.messages),
+        tools=json.loads(conversation.tools) if conversation.tools else None,
+        add_generation_prompt=conversation.add_generation_prompt,
         tokenize=False,
         **thinking,
     )
     return PREAMBLE.sub(r"<tools>\2</tools>", text)
 
 
-@pytest.mark.parametrize("given", conversations(), ids=lambda given: given.name)
+@pytest.mark.parametrize("conversation", conversations(), ids=lambda conversation: conversation.name)
 def test_the_template_behaves_as_the_real_one(
-    real: Qwen2Tokenizer, tiny: Qwen2Tokenizer, given: pb.Conversation
+    real: Qwen2Tokenizer, tiny: Qwen2Tokenizer, conversation: pb.Conversation
 ) -> None:
-    assert rendered(tiny, given) == rendered(real, given)
+    assert rendered(tiny, conversation) == rendered(real, conversation)

@@ -36,16 +36,16 @@ def filled(draw: Any, shape: tuple[int, ...], dtype: Any = np.float64, elements:
 
 
 @st.composite
-def one(draw: Any, shapes: Any = SHAPES, elements: Any = NUMBERS) -> Call:
+def unary(draw: Any, shapes: Any = SHAPES, elements: Any = NUMBERS) -> Call:
     return [filled(draw, draw(shapes), elements=elements)], {}
 
 
 @st.composite
-def two(draw: Any, elements: Any = NUMBERS, dtypes: Any = FLOAT64) -> Call:
+def binary(draw: Any, elements: Any = NUMBERS, dtypes: Any = FLOAT64) -> Call:
     """Two operands that broadcast, or one and a number."""
     shape, dtype = draw(FULL), draw(dtypes)
-    other = tuple(draw(st.sampled_from((1, size))) for size in shape[draw(st.integers(0, len(shape))) :])
-    return [filled(draw, shape, dtype, elements), filled(draw, other, dtype, elements)], {}
+    broadcast = tuple(draw(st.sampled_from((1, size))) for size in shape[draw(st.integers(0, len(shape))) :])
+    return [filled(draw, shape, dtype, elements), filled(draw, broadcast, dtype, elements)], {}
 
 
 @st.composite
@@ -93,10 +93,10 @@ def unsqueezed(draw: Any) -> Call:
 
 @st.composite
 def expanded(draw: Any) -> Call:
-    own = draw(st.lists(st.sampled_from((1, 3)), min_size=1, max_size=3))
+    sizes = draw(st.lists(st.sampled_from((1, 3)), min_size=1, max_size=3))
     front = draw(st.lists(st.integers(1, 3), max_size=2))
-    shape = [draw(st.sampled_from((1, 2, 4, -1))) if size == 1 else draw(st.sampled_from((size, -1))) for size in own]
-    return [filled(draw, tuple(own)), [*front, *shape]], {}
+    shape = [draw(st.sampled_from((1, 2, 4, -1))) if size == 1 else draw(st.sampled_from((size, -1))) for size in sizes]
+    return [filled(draw, tuple(sizes)), [*front, *shape]], {}
 
 
 @st.composite
@@ -141,7 +141,7 @@ def indices(draw: Any, size: int, shape: tuple[int, ...]) -> np.ndarray[Any, Any
 @st.composite
 def indexed(draw: Any) -> Call:
     """Indices or masks at some axes, others whole; apart, too."""
-    x, shape = filled(draw, draw(FULL)), draw(FULL.map(lambda some: some[:2]))
+    x, shape = filled(draw, draw(FULL)), draw(FULL.map(lambda sizes: sizes[:2]))
     which = [indices(draw, size, shape) if draw(st.booleans()) else None for size in x.shape]
     which[-1] = indices(draw, x.shape[-1], shape)
     return [x, which], {}
@@ -202,9 +202,9 @@ def joined(draw: Any) -> Call:
     axis = draw(st.integers(-len(shape), len(shape) - 1))
     parts = []
     for _ in range(draw(st.integers(1, 3))):
-        own = list(shape)
-        own[axis] = draw(SIZES)
-        parts.append(filled(draw, tuple(own)))
+        sizes = list(shape)
+        sizes[axis] = draw(SIZES)
+        parts.append(filled(draw, tuple(sizes)))
     return [[*parts, np.zeros(0)] if draw(st.booleans()) else parts, axis], {}
 
 
@@ -249,14 +249,14 @@ def padded(draw: Any) -> Call:
 
 @st.composite
 def copied(draw: Any) -> Call:
-    (x, other), _ = draw(two())
-    return [x, other], {}
+    (x, y), _ = draw(binary())
+    return [x, y], {}
 
 
 @st.composite
 def chosen(draw: Any) -> Call:
-    (x, other), _ = draw(two())
-    return [filled(draw, x.shape, bool), x, other if draw(st.booleans()) else draw(NUMBERS)], {}
+    (x, y), _ = draw(binary())
+    return [filled(draw, x.shape, bool), x, y if draw(st.booleans()) else draw(NUMBERS)], {}
 
 
 @st.composite
@@ -302,13 +302,13 @@ def extreme(draw: Any) -> Call:
 
 @st.composite
 def divided(draw: Any) -> Call:
-    (a, b), _ = draw(two(FINITE))
+    (a, b), _ = draw(binary(FINITE))
     return [a, b], {} if draw(st.booleans()) else {"rounding_mode": draw(st.sampled_from(("floor", "trunc")))}
 
 
 @st.composite
 def scaled(draw: Any) -> Call:
-    (a, b), _ = draw(two())
+    (a, b), _ = draw(binary())
     return [a, b], {} if draw(st.booleans()) else {"alpha": draw(st.integers(-2, 3))}
 
 
@@ -385,9 +385,9 @@ def rms_norms(draw: Any) -> Call:
 
 @st.composite
 def convolutions(draw: Any) -> Call:
-    groups, own, per_group, taps = (draw(st.integers(1, 3)) for _ in range(4))
-    x = filled(draw, (draw(st.integers(1, 2)), groups * own, draw(st.integers(6, 8))), elements=FINITE)
-    weight = filled(draw, (groups * per_group, own, taps), elements=FINITE)
+    groups, channels, per_group, taps = (draw(st.integers(1, 3)) for _ in range(4))
+    x = filled(draw, (draw(st.integers(1, 2)), groups * channels, draw(st.integers(6, 8))), elements=FINITE)
+    weight = filled(draw, (groups * per_group, channels, taps), elements=FINITE)
     bias = filled(draw, (groups * per_group,), elements=FINITE) if draw(st.booleans()) else None
     small = st.integers(1, 2)
     return [x, weight, bias, [draw(small)], [draw(st.integers(0, 3))], [draw(small)], groups], {}
@@ -416,14 +416,14 @@ def of(call: Any) -> Any:
     return st.just(call)
 
 
-ANY = two(dtypes=st.sampled_from((np.float64, np.int64)))
-BITS = two(dtypes=st.sampled_from((bool, np.int64)))
-POSITIVE = one(elements=st.floats(1e-3, 50))
+ANY = binary(dtypes=st.sampled_from((np.float64, np.int64)))
+BITS = binary(dtypes=st.sampled_from((bool, np.int64)))
+POSITIVE = unary(elements=st.floats(1e-3, 50))
 CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "view _unsafe_view reshape": (reshaped(), aten.reshape),
     "transpose": (axes_pair(), aten.transpose),
     "permute": (permuted(), aten.permute),
-    "t": (one(FULL.map(lambda shape: shape[:2])), aten.t),
+    "t": (unary(FULL.map(lambda shape: shape[:2])), aten.t),
     "unsqueeze": (unsqueezed(), aten.unsqueeze),
     "squeeze": (along(), aten.squeeze),
     "expand": (expanded(), aten.expand),
@@ -448,13 +448,13 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "split": (split_evenly(), aten.split),
     "split_with_sizes": (split_by_sizes(), aten.split_with_sizes),
     "unbind": (along(), aten.unbind),
-    "getitem": (st.builds(lambda call: ([[call[0][0], 1.0], 0], {}), one()), operator.getitem),
+    "getitem": (st.builds(lambda call: ([[call[0][0], 1.0], 0], {}), unary()), operator.getitem),
     "flip": (flipped(), aten.flip),
     "roll": (rolled(), aten.roll),
     "constant_pad_nd": (padded(), aten.constant_pad_nd),
     "pad": (st.builds(lambda call: ([*call[0][:2], "constant", call[0][2]], {}), padded()), aten.pad),
     "copy": (copied(), aten.copy),
-    "clone alias contiguous detach lift_fresh_copy _to_copy type_as": (one(), aten.clone),
+    "clone alias contiguous detach lift_fresh_copy _to_copy type_as": (unary(), aten.clone),
     "view_as_complex": (pairs(), aten.view_as_complex),
     "view_as_real": (complexes(), aten.view_as_real),
     "where": (chosen(), torch.where),
@@ -462,11 +462,11 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "triu": (triangle(), aten.triu),
     "tril": (triangle(), aten.tril),
     "diff": (differences(), aten.diff),
-    "neg": (one(), aten.neg),
-    "abs": (one(), aten.abs),
-    "relu": (one(), aten.relu),
+    "neg": (unary(), aten.neg),
+    "abs": (unary(), aten.abs),
+    "relu": (unary(), aten.relu),
     "clamp": (clamped(), aten.clamp),
-    "clamp_min": (st.builds(lambda call, low: ([call[0][0], low], {}), one(), FINITE), aten.clamp_min),
+    "clamp_min": (st.builds(lambda call, low: ([call[0][0], low], {}), unary(), FINITE), aten.clamp_min),
     "maximum max.other": (ANY, aten.maximum),
     "minimum min.other": (ANY, aten.minimum),
     "topk": (largest_few(), aten.topk),
@@ -480,12 +480,12 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "max amax": (over(), aten.amax),
     "min amin": (over(), aten.amin),
     **{name: (ANY, getattr(aten, name)) for name in ("le", "lt", "ge", "gt", "eq", "ne", "logical_and", "logical_or")},
-    **{name: (one(), getattr(aten, name)) for name in ("isnan", "isfinite", "logical_not", "floor", "ceil", "round")},
+    **{name: (unary(), getattr(aten, name)) for name in ("isnan", "isfinite", "logical_not", "floor", "ceil", "round")},
     "bitwise_not": (st.builds(lambda call: ([call[0][0]], {}), BITS), aten.bitwise_not),
     "bitwise_and __and__": (BITS, aten.bitwise_and),
     "bitwise_or __or__": (BITS, aten.bitwise_or),
     "bitwise_xor __xor__": (BITS, aten.bitwise_xor),
-    "sign": (one(), aten.sign),
+    "sign": (unary(), aten.sign),
     "any": (over(), aten.any),
     "all": (along(), aten.all),
     "arange": (of(([1, 9, 2], {})) | of(([5], {})) | of(([0.5, 3.0], {"dtype": "float64"})), torch.arange),
@@ -494,32 +494,32 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "ones": (of(([[2, 3]], {"dtype": "bool"})), torch.ones),
     "eye": (of(([3], {"dtype": "float64"})) | of(([2, 4], {"dtype": "int64"})), torch.eye),
     "scalar_tensor": (of(([1.5], {"dtype": "float64"})), torch.scalar_tensor),
-    "new_full": (st.builds(lambda call: ([*call[0], [2, 3], 1.5], {}), one()), aten.new_full),
-    "new_zeros new_empty": (st.builds(lambda call: ([*call[0], [2, 3]], {"dtype": "bool"}), one()), aten.new_zeros),
-    "new_ones": (st.builds(lambda call: ([*call[0], [2, 3]], {}), one()), aten.new_ones),
-    "full_like fill": (st.builds(lambda call: ([*call[0], 2.5], {}), one()), aten.full_like),
-    "zeros_like zero empty_like": (one(), aten.zeros_like),
-    "ones_like": (one(), aten.ones_like),
+    "new_full": (st.builds(lambda call: ([*call[0], [2, 3], 1.5], {}), unary()), aten.new_full),
+    "new_zeros new_empty": (st.builds(lambda call: ([*call[0], [2, 3]], {"dtype": "bool"}), unary()), aten.new_zeros),
+    "new_ones": (st.builds(lambda call: ([*call[0], [2, 3]], {}), unary()), aten.new_ones),
+    "full_like fill": (st.builds(lambda call: ([*call[0], 2.5], {}), unary()), aten.full_like),
+    "zeros_like zero empty_like": (unary(), aten.zeros_like),
+    "ones_like": (unary(), aten.ones_like),
     "add": (scaled(), aten.add),
     "sub": (scaled(), aten.sub),
     "rsub": (scaled(), aten.rsub),
     "mul": (ANY, aten.mul),
     "div": (divided(), aten.div),
-    "floor_divide": (two(FINITE), aten.floor_divide),
-    "remainder": (two(FINITE), aten.remainder),
+    "floor_divide": (binary(FINITE), aten.floor_divide),
+    "remainder": (binary(FINITE), aten.remainder),
     "pow": (powers(), aten.pow),
     **{
-        name: (one(), getattr(aten, name))
+        name: (unary(), getattr(aten, name))
         for name in (
             *("square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "cos", "sin", "tanh"),
             *("erf", "sigmoid", "silu", "softplus"),
         )
     },
     "gelu": (
-        st.builds(lambda call, how: (call[0], {"approximate": how}), one(), st.sampled_from(("none", "tanh"))),
+        st.builds(lambda call, how: (call[0], {"approximate": how}), unary(), st.sampled_from(("none", "tanh"))),
         aten.gelu,
     ),
-    "polar": (st.builds(lambda call: ([call[0][0], call[0][0] * 2], {}), one(elements=FINITE)), aten.polar),
+    "polar": (st.builds(lambda call: ([call[0][0], call[0][0] * 2], {}), unary(elements=FINITE)), aten.polar),
     "linear": (linears(), aten.linear),
     "matmul mm mv dot": (products(), aten.matmul),
     "bmm": (batched(), aten.bmm),
@@ -570,10 +570,10 @@ def compared(actual: Any, expected: Any) -> None:
     if not isinstance(expected, torch.Tensor):
         np.testing.assert_equal(actual, expected)
         return
-    right = expected.numpy()
-    assert np.asarray(actual).shape == right.shape
-    assert np.asarray(actual).dtype.kind == right.dtype.kind
-    np.testing.assert_allclose(actual, right, rtol=1e-12, atol=1e-13)
+    values = expected.numpy()
+    assert np.asarray(actual).shape == values.shape
+    assert np.asarray(actual).dtype.kind == values.dtype.kind
+    np.testing.assert_allclose(actual, values, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", sorted(KERNELS))
@@ -587,8 +587,8 @@ def test_an_op_gives_what_torch_gives(name: str, data: st.DataObject) -> None:
     with np.errstate(all="ignore"):
         actual = kernel.compute(*([TRUTH] if kernel.takes_numbers else []), *operands, **named)
     compared(actual, expected)
-    made = sum(np.size(part) for part in (actual if isinstance(actual, list | tuple) else [actual]))
-    assert made <= elements(name, operands, named)
+    count = sum(np.size(part) for part in (actual if isinstance(actual, list | tuple) else [actual]))
+    assert count <= elements(name, operands, named)
 
 
 def test_every_op_has_a_case_and_every_case_an_op() -> None:
@@ -603,9 +603,10 @@ def test_an_op_that_adds_adds_in_float32_where_it_is_asked_to(name: str, data: s
     kernel = KERNELS[name]
     if not kernel.takes_numbers:
         return
-    narrow = [FLOAT32.lifted(one) if isinstance(one, np.ndarray) else one for one in operands]
+    narrow = [FLOAT32.lifted(operand) if isinstance(operand, np.ndarray) else operand for operand in operands]
     narrow = [
-        [FLOAT32.lifted(part) for part in one] if name == "einsum" and isinstance(one, list) else one for one in narrow
+        [FLOAT32.lifted(part) for part in operand] if name == "einsum" and isinstance(operand, list) else operand
+        for operand in narrow
     ]
     with np.errstate(all="ignore"):
         actual = np.asarray(kernel.compute(FLOAT32, *narrow, **named))

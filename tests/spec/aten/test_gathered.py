@@ -41,10 +41,10 @@ def test_numbers_and_units_are_those_of_copies(turned: bool, monkeypatch: pytest
     counts = np.ones(truth.shape, bool)
     unit = copied.unit(4, truth, counts)
     monkeypatch.setattr(gathered, "LARGE", 1)
-    apart = slices(turned=turned)
-    assert isinstance(apart.graph.run(dict(apart.leaves))[3], gathered.Gathered)
-    np.testing.assert_allclose(apart.value(4), truth, rtol=1e-14, atol=1e-14)
-    rows = np.square(apart.unit(4, truth, counts)).mean((1, 2)) / np.square(unit).mean((1, 2))
+    indexed = slices(turned=turned)
+    assert isinstance(indexed.graph.run(dict(indexed.leaves))[3], gathered.Gathered)
+    np.testing.assert_allclose(indexed.value(4), truth, rtol=1e-14, atol=1e-14)
+    rows = np.square(indexed.unit(4, truth, counts)).mean((1, 2)) / np.square(unit).mean((1, 2))
     assert 0.3 < rows.min() <= rows.max() < 3  # each entry drifts by itself, however large it is
 
 

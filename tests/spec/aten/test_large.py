@@ -44,23 +44,23 @@ def moved(here: Slices) -> list[Array]:
 @pytest.mark.usefixtures("small_is_large")
 def test_draws_scatter_as_they_do_alone() -> None:
     here = slices()
-    truth, apart = here.value(6), moved(here)
+    truth, scattered = here.value(6), moved(here)
     assert here.draws[0].bases and len({id(draw.bases) for draw in here.draws}) == 1
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(large, "LARGE", 1 << 40)
         plain = slices()
         np.testing.assert_allclose(truth, plain.value(6), rtol=1e-13, atol=1e-12)
         size = np.sqrt(np.mean(np.square(moved(plain))))
-        np.testing.assert_allclose(apart, moved(plain), rtol=0, atol=1e-3 * size)
+        np.testing.assert_allclose(scattered, moved(plain), rtol=0, atol=1e-3 * size)
 
 
 @pytest.mark.usefixtures("small_is_large")
 def test_a_draw_is_beside_its_own_weight_alone() -> None:
     here = slices()
     before = moved(here)[1]
-    other = Slices(here.graph, {**here.leaves, 1: here.leaves[1] * np.float32(2)}, {})
+    doubled = Slices(here.graph, {**here.leaves, 1: here.leaves[1] * np.float32(2)}, {})
     draw = here.draws[1]
-    twice = other.value(6, draw) - other.value(6)
+    twice = doubled.value(6, draw) - doubled.value(6)
     assert np.abs(twice).max() < 20 * np.abs(before).max()  # were it beside the first, by as much as the weight
 
 

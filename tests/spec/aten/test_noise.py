@@ -104,8 +104,8 @@ def test_a_unit_shows_a_rounding_to_bfloat16_and_an_eps_that_is_another() -> Non
     judged, value = slices(NETWORKS[norm], x=x, w=w)
     truth = judged.value(value)
     unit = judged.unit(value, truth, np.ones(truth.shape, bool))
-    other = x * (1 / np.sqrt((x * x).mean(-1) + np.float32(1e-5)))[:, None]
-    assert np.sqrt(np.square((other - truth) / unit).mean()) > 20
+    changed = x * (1 / np.sqrt((x * x).mean(-1) + np.float32(1e-5)))[:, None]
+    assert np.sqrt(np.square((changed - truth) / unit).mean()) > 20
 
 
 def test_one_token_repeated_rounds_alike_and_is_forgiven() -> None:

@@ -75,9 +75,9 @@ def test_merged_pads_each_half_by_its_own_mask() -> None:
 
 
 def test_merged_in_a_later_step_has_the_last_rows_of_the_whole() -> None:
-    own, memory = np.array([[0, 1, 1, 1, 1]]), np.array([[1, 1, 0]])
-    whole = merged(own, memory, 5, window=2)
-    np.testing.assert_array_equal(merged(own, memory, 2, window=2), whole[:, -2:])
+    decoder, memory = np.array([[0, 1, 1, 1, 1]]), np.array([[1, 1, 0]])
+    whole = merged(decoder, memory, 5, window=2)
+    np.testing.assert_array_equal(merged(decoder, memory, 2, window=2), whole[:, -2:])
 
 
 def test_a_merged_window_limits_the_decoder_and_never_the_encoder() -> None:
