@@ -1,4 +1,4 @@
-"""Gates in common use: whether each lets a run pass. NaN passes none."""
+"""Gates in common use: whether each lets a run pass."""
 
 from __future__ import annotations
 
