@@ -9,7 +9,7 @@ from typing import Any
 project = "qwen3-parity"
 extensions = ["myst_parser"]
 root_doc = "README"
-include_patterns = ["*.md", "docs/*.md", "golden/*.md", "examples/engines/*.md", "ports/*/*.md"]
+include_patterns = ["*.md", "docs/*.md", "golden/*.md", "examples/engines/*.md", "ports/*/*.md", "skills/*/*.md"]
 myst_heading_anchors = 4
 html_theme = "alabaster"
 html_theme_options = {"page_width": "1100px", "description": "Is your Qwen3 the same network as Hugging Face's?"}
@@ -23,6 +23,7 @@ docs/*
 golden/*
 examples/engines/*
 ports/*/*
+skills/*/*
 CONTRIBUTING
 CHANGELOG
 SECURITY

@@ -28,41 +28,16 @@ HOMES = {
 ALLOWED = {
     "qwen3_golden": {"numpy", "google"},
     "qwen3_spec": {"numpy"},
-    "qwen3_reference": {
-        "numpy",
-        "torch",
-        "transformers",
-        "tokenizers",
-        "safetensors",
-        "accelerate",
-        "qwen3_golden",
-        "qwen3_spec",
-    },
+    "qwen3_reference": {"numpy", "torch", "transformers", "tokenizers", "safetensors", "accelerate", "qwen3_golden",
+        "qwen3_spec"},
     "qwen3_encdec": {"torch", "transformers", "safetensors", "huggingface_hub", "jinja2"},
-    "qwen3_parity": {
-        *(
-            "numpy",
-            "google",
-            "torch",
-            "transformers",
-            "safetensors",
-            "huggingface_hub",
-            "click",
-            "rich",
-            "jinja2",
-            "threadpoolctl",
-            "pytest",
-            "hypothesis",
-            "vl_convert",
-        ),
-        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec"),
-    },
-    "detection": {
-        *("numpy", "google", "torch", "transformers", "safetensors", "accelerate"),
+    "qwen3_parity": {*("numpy", "google", "torch", "transformers", "safetensors", "huggingface_hub", "click", "rich",
+        "jinja2", "threadpoolctl", "pytest", "hypothesis"),
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec")},
+    "detection": {*("numpy", "google", "torch", "transformers", "safetensors", "accelerate"),
         *("click", "rich", "jinja2", "threadpoolctl"),
-        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity"),
-    },
-}
+        *("qwen3_golden", "qwen3_spec", "qwen3_reference", "qwen3_encdec", "qwen3_parity")},
+}  # fmt: skip
 # Hugging Face's own network, its mask builders and its RoPE variants: the reference's alone.
 HF_NETWORK = re.compile(
     r"transformers\.(models(?!\.auto\b)|masking_utils|modeling_rope_utils|modeling_attn_mask_utils)"
@@ -174,14 +149,22 @@ ROOMS = {
     "qwen3_reference": {
         "versions": (),
         "quiet": (),
-        "cache_name": (),
+        "caches": (),
         "binding": (),
+        "provenance": (),
+        "torch_tensors": (),
         "checkpoints": ("quiet",),
-        "cases": ("cache_name", "checkpoints"),
+        "cases": ("caches", "checkpoints"),
         "floors": ("checkpoints", "cases"),
-        "capture": ("versions", "quiet", "cache_name", "binding", "checkpoints", "cases", "floors"),
-        "graph": ("versions", "quiet", "cache_name", "checkpoints", "cases", "capture"),
-        "tokenization": ("versions", "capture"),
+        "capture": (
+            *("versions", "quiet", "caches", "binding", "provenance", "torch_tensors"),
+            *("checkpoints", "cases", "floors"),
+        ),
+        "graph": (
+            *("versions", "quiet", "caches", "provenance", "torch_tensors"),
+            *("checkpoints", "cases", "capture"),
+        ),
+        "tokenization": ("versions", "provenance", "checkpoints", "capture"),
         "vocabulary": (),
         "__main__": ("cases", "capture", "graph", "tokenization"),
     },
@@ -390,11 +373,6 @@ def test_code_lives_in_packages_never_loose_in_a_floor(folder: str) -> None:
     assert not list((ROOT / folder).glob("*.py"))
 
 
-def test_basenames_of_tests_are_unique() -> None:
-    names = [p.name for p in (ROOT / "tests").rglob("test_*.py")]
-    assert len(names) == len(set(names))
-
-
 def test_no_file_names_the_machine_it_was_written_on() -> None:
     # spelled in pieces, so that this file does not name them either
     places = re.compile(
@@ -408,7 +386,7 @@ def test_no_file_names_the_machine_it_was_written_on() -> None:
 CLOCK = re.compile(r"\b(perf_counter|process_time|thread_time|monotonic|timeit|time\.time)\b")
 PRINTED = {
     *("test_parity_real_size.py", "test_parity_initialize_real_size.py", "test_parity_larger_than_memory.py"),
-    "test_slices_real_size.py",
+    "test_real_size.py",
 }
 """They print what a step took, for the README's figures, and assert nothing of it."""
 

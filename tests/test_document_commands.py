@@ -28,21 +28,21 @@ from qwen3_parity.folder.levels import cases_of
 from qwen3_parity.recording.record import record
 
 ROOT = GOLDEN_ROOT.parent
-sys.path.insert(0, str(ROOT / "tests" / "wiring"))
+sys.path.insert(0, str(ROOT / "tests" / "tools" / "recording"))
 from plain_qwen3 import PlainQwen3  # noqa: E402
 
 WRONG = ("candidate.pb", "build/parity/decoder/plain.pb")
 """Recordings with the bug that the pages show; what a page prints is of these."""
 TINY = GOLDEN_ROOT / "tokenizers" / "tiny"
 NAMES = [p.relative_to(GOLDEN_ROOT / "cases").with_suffix("").as_posix() for p in GOLDEN_ROOT.glob("cases/**/*.pb")]
-PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md")), *ROOT.glob("skills/*/SKILL.md")]
 PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun", ".", "export", "java")
 
 NOT_RUN = {  # a command, as a glob: the reason
-    "pip install *": "tests/tools/test_installed_alone.py installs the wheel",
-    "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/; tests/tools has it",
-    "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/test_pytest_candidates.py runs it",
-    "*-- ./my-port arguments": "the reader's port: tests/tools/test_conformance_* have theirs",
+    "pip install *": "tests/test_installed_alone.py installs the wheel",
+    "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/: test_regenerate.py",
+    "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/plugin/test_candidates.py runs it",
+    "*-- ./my-port arguments": "the reader's port: tests/tools/conformance have theirs",
 }
 
 
@@ -71,7 +71,7 @@ def shown(page: Path) -> Iterator[Shown | str]:
 ITEMS = {page: list(shown(page)) for page in PAGES}
 COMMANDS = {page: [item for item in items if isinstance(item, Shown)] for page, items in ITEMS.items()}
 TESTED = ("port-to-another-language", "tokenizer")
-"""Pages whose Python is run by tests/spec/test_port_guide.py, and as the module that the page's commands name."""
+"""Pages whose Python is run by tests/ports/test_port_guide.py, and as the module that the page's commands name."""
 
 
 def mixed_rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from qwen3_parity.judge.golden_path import case_names
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
     path
-    for glob in ("*.md", "docs/*.md", "golden/*.md", "examples/**/*.md", "ports/*/*.md")
+    for glob in ("*.md", "docs/*.md", "golden/*.md", "examples/**/*.md", "ports/*/*.md", "skills/*/*.md", "llms.txt")
     for path in ROOT.glob(glob)
 )
 LINK = re.compile(r"\]\(([^)#:]+)(?:#[^)]*)?\)")
@@ -38,6 +39,26 @@ def test_the_way_in_fits_on_a_screen() -> None:
 
 def test_the_front_page_is_short() -> None:
     assert (ROOT / "README.md").stat().st_size <= 8000
+
+
+def test_a_skill_is_called_as_its_folder_fits_in_eight_kilobytes_and_knows_every_key_of_next() -> None:
+    (skill,) = (ROOT / "skills").glob("*/SKILL.md")
+    text = skill.read_text(encoding="utf-8")
+    assert len(text.encode()) <= 8000
+    empty, front, body = text.split("---\n", 2)
+    said = yaml.safe_load(front)
+    assert not empty and said.keys() == {"name", "description"} and said["name"] == skill.parent.name
+    assert 50 < len(said["description"]) <= 1024
+    schema = json.loads((ROOT / "tools/qwen3_parity/report/schema.json").read_text(encoding="utf-8"))["$defs"]["next"]
+    assert set(re.findall(r"^\| `(\w+)` \|", body, re.MULTILINE)) == schema["properties"].keys()
+    assert all(f"`{word}`" in body for word in schema["properties"]["do"]["enum"])
+
+
+def test_the_page_for_language_models_names_every_page() -> None:
+    text = (ROOT / "llms.txt").read_text(encoding="utf-8")
+    assert text.startswith("# qwen3-parity\n\n> ")
+    named = {(ROOT / link).resolve() for link in LINK.findall(text)}
+    assert {*(ROOT / "docs").glob("*.md"), *(ROOT / "skills").glob("*/*.md"), ROOT / "golden" / "README.md"} <= named
 
 
 def test_the_page_of_bugs_is_made_from_the_table_of_bugs() -> None:

@@ -2,8 +2,7 @@ from google.protobuf.internal import containers as _containers
 from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
-from collections.abc import Iterable as _Iterable, Mapping as _Mapping
-from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+from typing import ClassVar as _ClassVar, Iterable as _Iterable, Mapping as _Mapping, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
 
@@ -373,7 +372,7 @@ class ModelConfig(_message.Message):
     rotate_encoder_keys: bool
     rope_scaling: RopeScaling
     classic_encoder: ClassicEncoder
-    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: _Optional[bool] = ..., attention_out_bias: _Optional[bool] = ..., use_qk_norm: _Optional[bool] = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: _Optional[bool] = ..., rotate_encoder_keys: _Optional[bool] = ..., rope_scaling: _Optional[_Union[RopeScaling, _Mapping]] = ..., classic_encoder: _Optional[_Union[ClassicEncoder, _Mapping]] = ...) -> None: ...
+    def __init__(self, model_type: _Optional[str] = ..., vocab_size: _Optional[int] = ..., hidden_size: _Optional[int] = ..., intermediate_size: _Optional[int] = ..., num_hidden_layers: _Optional[int] = ..., num_attention_heads: _Optional[int] = ..., num_key_value_heads: _Optional[int] = ..., head_dim: _Optional[int] = ..., rms_norm_eps: _Optional[float] = ..., rope_theta: _Optional[float] = ..., max_position_embeddings: _Optional[int] = ..., hidden_act: _Optional[str] = ..., attention_bias: bool = ..., attention_out_bias: bool = ..., use_qk_norm: bool = ..., layer_types: _Optional[_Iterable[str]] = ..., sliding_window: _Optional[int] = ..., tie_word_embeddings: bool = ..., rotate_encoder_keys: bool = ..., rope_scaling: _Optional[_Union[RopeScaling, _Mapping]] = ..., classic_encoder: _Optional[_Union[ClassicEncoder, _Mapping]] = ...) -> None: ...
 
 class ClassicEncoder(_message.Message):
     __slots__ = ("norm_first", "layer_norm_eps", "scale_embeddings", "starts_with_hidden_states")
@@ -385,7 +384,7 @@ class ClassicEncoder(_message.Message):
     layer_norm_eps: float
     scale_embeddings: bool
     starts_with_hidden_states: bool
-    def __init__(self, norm_first: _Optional[bool] = ..., layer_norm_eps: _Optional[float] = ..., scale_embeddings: _Optional[bool] = ..., starts_with_hidden_states: _Optional[bool] = ...) -> None: ...
+    def __init__(self, norm_first: bool = ..., layer_norm_eps: _Optional[float] = ..., scale_embeddings: bool = ..., starts_with_hidden_states: bool = ...) -> None: ...
 
 class RopeScaling(_message.Message):
     __slots__ = ("rope_type", "factor", "original_max_position_embeddings", "attention_factor", "beta_fast", "beta_slow", "truncate", "low_freq_factor", "high_freq_factor")
@@ -407,21 +406,35 @@ class RopeScaling(_message.Message):
     truncate: bool
     low_freq_factor: float
     high_freq_factor: float
-    def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: _Optional[bool] = ..., low_freq_factor: _Optional[float] = ..., high_freq_factor: _Optional[float] = ...) -> None: ...
+    def __init__(self, rope_type: _Optional[str] = ..., factor: _Optional[float] = ..., original_max_position_embeddings: _Optional[int] = ..., attention_factor: _Optional[float] = ..., beta_fast: _Optional[float] = ..., beta_slow: _Optional[float] = ..., truncate: bool = ..., low_freq_factor: _Optional[float] = ..., high_freq_factor: _Optional[float] = ...) -> None: ...
 
 class Run(_message.Message):
-    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables", "golden_choices")
+    __slots__ = ("arithmetic", "backend", "materialised", "golden_tables", "golden_choices", "origin")
     ARITHMETIC_FIELD_NUMBER: _ClassVar[int]
     BACKEND_FIELD_NUMBER: _ClassVar[int]
     MATERIALISED_FIELD_NUMBER: _ClassVar[int]
     GOLDEN_TABLES_FIELD_NUMBER: _ClassVar[int]
     GOLDEN_CHOICES_FIELD_NUMBER: _ClassVar[int]
+    ORIGIN_FIELD_NUMBER: _ClassVar[int]
     arithmetic: Arithmetic
     backend: Backend
     materialised: _containers.RepeatedScalarFieldContainer[str]
     golden_tables: bool
     golden_choices: bool
-    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: _Optional[bool] = ..., golden_choices: _Optional[bool] = ...) -> None: ...
+    origin: _containers.RepeatedCompositeFieldContainer[Origin]
+    def __init__(self, arithmetic: _Optional[_Union[Arithmetic, str]] = ..., backend: _Optional[_Union[Backend, str]] = ..., materialised: _Optional[_Iterable[str]] = ..., golden_tables: bool = ..., golden_choices: bool = ..., origin: _Optional[_Iterable[_Union[Origin, _Mapping]]] = ...) -> None: ...
+
+class Origin(_message.Message):
+    __slots__ = ("tap", "module", "file", "line")
+    TAP_FIELD_NUMBER: _ClassVar[int]
+    MODULE_FIELD_NUMBER: _ClassVar[int]
+    FILE_FIELD_NUMBER: _ClassVar[int]
+    LINE_FIELD_NUMBER: _ClassVar[int]
+    tap: str
+    module: str
+    file: str
+    line: int
+    def __init__(self, tap: _Optional[str] = ..., module: _Optional[str] = ..., file: _Optional[str] = ..., line: _Optional[int] = ...) -> None: ...
 
 class Tokenization(_message.Message):
     __slots__ = ("encoding", "decoding", "batch", "conversation")
@@ -449,7 +462,7 @@ class Encoding(_message.Message):
     segment: _containers.RepeatedCompositeFieldContainer[Segment]
     id: _containers.RepeatedScalarFieldContainer[int]
     offset: _containers.RepeatedCompositeFieldContainer[Span]
-    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., split_special_tokens: _Optional[bool] = ..., segment: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., id: _Optional[_Iterable[int]] = ..., offset: _Optional[_Iterable[_Union[Span, _Mapping]]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., text: _Optional[str] = ..., split_special_tokens: bool = ..., segment: _Optional[_Iterable[_Union[Segment, _Mapping]]] = ..., id: _Optional[_Iterable[int]] = ..., offset: _Optional[_Iterable[_Union[Span, _Mapping]]] = ...) -> None: ...
 
 class Segment(_message.Message):
     __slots__ = ("begin", "end", "added_token", "normalized", "pre_token")
@@ -505,7 +518,7 @@ class Decoding(_message.Message):
     piece: _containers.RepeatedScalarFieldContainer[bytes]
     text: str
     chunk: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ..., skip_special_tokens: _Optional[bool] = ..., piece: _Optional[_Iterable[bytes]] = ..., text: _Optional[str] = ..., chunk: _Optional[_Iterable[str]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ..., skip_special_tokens: bool = ..., piece: _Optional[_Iterable[bytes]] = ..., text: _Optional[str] = ..., chunk: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class Batch(_message.Message):
     __slots__ = ("name", "text", "padding_side", "truncation_side", "max_length", "pad_to_multiple_of", "row")
@@ -549,7 +562,7 @@ class Conversation(_message.Message):
     thinking: Thinking
     rendered: str
     id: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, name: _Optional[str] = ..., messages: _Optional[str] = ..., tools: _Optional[str] = ..., add_generation_prompt: _Optional[bool] = ..., thinking: _Optional[_Union[Thinking, str]] = ..., rendered: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., messages: _Optional[str] = ..., tools: _Optional[str] = ..., add_generation_prompt: bool = ..., thinking: _Optional[_Union[Thinking, str]] = ..., rendered: _Optional[str] = ..., id: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Tokenizer(_message.Message):
     __slots__ = ("header", "provenance", "token", "merge", "added_token", "normalizer", "pre_tokenizer", "unicode", "chat_template", "pad_id", "eos_id", "bos_id", "unk_id")
@@ -615,7 +628,7 @@ class AddedToken(_message.Message):
     rstrip: bool
     single_word: bool
     normalized: bool
-    def __init__(self, id: _Optional[int] = ..., content: _Optional[str] = ..., special: _Optional[bool] = ..., lstrip: _Optional[bool] = ..., rstrip: _Optional[bool] = ..., single_word: _Optional[bool] = ..., normalized: _Optional[bool] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., content: _Optional[str] = ..., special: bool = ..., lstrip: bool = ..., rstrip: bool = ..., single_word: bool = ..., normalized: bool = ...) -> None: ...
 
 class UnicodeTables(_message.Message):
     __slots__ = ("letter", "number", "space", "decomposition", "combining_class", "composition", "word", "case_variant")
@@ -799,7 +812,7 @@ class Operand(_message.Message):
     text: str
     list: Operands
     none: bool
-    def __init__(self, value: _Optional[int] = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., flag: _Optional[bool] = ..., text: _Optional[str] = ..., list: _Optional[_Union[Operands, _Mapping]] = ..., none: _Optional[bool] = ...) -> None: ...
+    def __init__(self, value: _Optional[int] = ..., integer: _Optional[int] = ..., number: _Optional[float] = ..., flag: bool = ..., text: _Optional[str] = ..., list: _Optional[_Union[Operands, _Mapping]] = ..., none: bool = ...) -> None: ...
 
 class Operands(_message.Message):
     __slots__ = ("item",)
@@ -921,7 +934,7 @@ class Row(_message.Message):
     buffer: str
     inside: str
     encoder_half: bool
-    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., module: _Optional[str] = ..., output: _Optional[int] = ..., argument: _Optional[int] = ..., buffer: _Optional[str] = ..., inside: _Optional[str] = ..., encoder_half: _Optional[bool] = ...) -> None: ...
+    def __init__(self, name: _Optional[str] = ..., op: _Optional[str] = ..., inputs: _Optional[_Iterable[str]] = ..., axes: _Optional[_Iterable[str]] = ..., parameters: _Optional[_Iterable[str]] = ..., hf: _Optional[str] = ..., module: _Optional[str] = ..., output: _Optional[int] = ..., argument: _Optional[int] = ..., buffer: _Optional[str] = ..., inside: _Optional[str] = ..., encoder_half: bool = ...) -> None: ...
 
 class ConformanceRequest(_message.Message):
     __slots__ = ("id", "recording", "prior", "tokenizer")

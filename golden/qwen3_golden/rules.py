@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from math import prod
+from collections.abc import Iterable, Iterator
+from math import isfinite, prod
 
 from qwen3_golden import golden_pb2 as pb
-from qwen3_golden.config_rules import check_config
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.errors import ParityError
-from qwen3_golden.graph_rules import check_graph_case
 
 _MAX_DIMENSIONS = 32
 _STRATEGIES = ("greedy", "sample")
 _NEXT = "copy the file again, or correct what wrote it"
+SIZES = {
+    "hidden_size": (1, 1 << 20),
+    "intermediate_size": (1, 1 << 22),
+    "num_hidden_layers": (1, 1024),
+    "num_attention_heads": (1, 1 << 14),
+    "num_key_value_heads": (1, 1 << 14),
+    "head_dim": (1, 1 << 16),
+    "vocab_size": (0, 1 << 24),  # a classic encoder may start with hidden states
+}
+"""The least and the most of each size: beyond them no network was ever built, and readers would fall."""
+_ACTIVATIONS = ("silu", "gelu", "gelu_pytorch_tanh", "relu")
+_LAYER_TYPES = ("full_attention", "sliding_attention")
+REFERENCE = "qwen3_reference"
+"""The producer of goldens. What others record of a golden's case need not repeat its graph."""
+MODEL = "model"
+"""The role of the checkpoint of such a case."""
 
 
 def check_tensor(where: object, info: pb.Tensor, size: int) -> None:
@@ -70,7 +84,7 @@ def check_metadata(
         _check_enum(where, "tier of the case", case.tier, pb.Tier.items())
     _check_enum(where, "mode of the case", case.mode, pb.Mode.items())
     if case.HasField("config"):
-        check_config(where, case.config)
+        _check_config(where, case.config)
     if case.HasField("generation") and case.generation.strategy not in _STRATEGIES:
         raise ParityError(
             where,
@@ -86,7 +100,7 @@ def check_metadata(
     for parameter in parameters:
         _check_enum(where, f"dtype of {parameter.name}", parameter.dtype, pb.DType.items())
     if case.mode == pb.GRAPH or graph is not None:
-        check_graph_case(where, case, graph, producer)
+        _check_graph_case(where, case, graph, producer)
 
 
 def is_plain_name(name: str) -> bool:
@@ -124,4 +138,69 @@ def _check_enum(where: object, kind: str, value: int, items: Iterable[tuple[str,
             expected=", ".join(valid.values()),
             got=f"{value}, {'which this schema does not have' if value else 'unset'}",
             next_step=_NEXT,
+        )
+
+
+def _check_config(where: object, config: pb.ModelConfig) -> None:
+    """The numbers are those of a network that can be, or `ParityError` for the first field that is not."""
+    for name, expected, got in _impossible(config):
+        raise ParityError(
+            where,
+            f"case.config.{name}: no network has it",
+            expected=expected,
+            got=got,
+            next_step="copy case.config from the golden, or correct what wrote it",
+        )
+
+
+def _impossible(config: pb.ModelConfig) -> Iterator[tuple[str, object, object]]:
+    """Field, what was expected, what it is."""
+    for name, (least, most) in SIZES.items():
+        value = getattr(config, name)
+        if not least <= value <= most:
+            yield name, f"{least} to {most}", value
+    heads, shared, classic = config.num_attention_heads, config.num_key_value_heads, config.HasField("classic_encoder")
+    if heads % shared:
+        yield "num_key_value_heads", f"a divisor of num_attention_heads, {heads}", shared
+    if config.head_dim % 2 and not classic:
+        yield "head_dim", "an even number: RoPE rotates pairs of channels", config.head_dim
+    for name in () if classic else ("rms_norm_eps", "rope_theta"):
+        value = getattr(config, name)
+        if not (isfinite(value) and value > 0):
+            yield name, "a positive number", value
+    if config.hidden_act not in _ACTIVATIONS:
+        yield "hidden_act", f"one of {', '.join(_ACTIVATIONS)}", config.hidden_act
+    if len(config.layer_types) not in (0, config.num_hidden_layers):
+        yield "layer_types", f"one of each of {config.num_hidden_layers} layers", f"{len(config.layer_types)} of them"
+    for kind in config.layer_types:
+        if kind not in _LAYER_TYPES:
+            yield "layer_types", " or ".join(_LAYER_TYPES), kind
+    if _LAYER_TYPES[1] in config.layer_types and not config.sliding_window:
+        yield "sliding_window", "a number of slots, since layers slide", config.sliding_window
+
+
+def _check_graph_case(where: object, case: pb.Case, graph: pb.Graph | None, producer: str) -> None:
+    """A golden of mode GRAPH has a graph, no other mode has one, and the case says its steps, or `ParityError`."""
+
+    def refuse(rule: str, expected: object, got: object) -> ParityError:
+        next_step = "capture the case again, or correct what wrote it"
+        return ParityError(where, rule, expected=expected, got=got, next_step=next_step)
+
+    mode = pb.Mode.Name(case.mode)
+    if case.mode != pb.GRAPH:
+        raise refuse("a graph stands in a case of another mode", "mode GRAPH", mode)
+    if graph is None and producer == REFERENCE:
+        raise refuse("a golden of mode GRAPH has no graph", "the graph of its model", "none")
+    if case.HasField("config"):
+        raise refuse("a case of mode GRAPH has a config", "the graph's own config.json", case.config.model_type)
+    if not case.steps or 0 in case.steps:
+        raise refuse("a case of mode GRAPH does not say its steps", "a query length for each forward", list(case.steps))
+    roles = [checkpoint.role for checkpoint in case.checkpoint]
+    if roles not in ([], [MODEL]):
+        rule = "the checkpoints of a case of mode GRAPH are not its model's"
+        raise refuse(rule, f"one of role {MODEL!r}, or none", ", ".join(map(ascii, roles)))
+    last = max((tap.step for tap in graph.tap), default=0) if graph is not None else 0
+    if last >= len(case.steps):
+        raise refuse(
+            "a tap of the graph is of a step that the case does not have", f"steps below {len(case.steps)}", last
         )

@@ -24,6 +24,7 @@ LIMIT = 1 << 31
 TOTAL = 1 << 34
 """The most bytes that a run of a graph may keep."""
 _BYTES = 8  # of a float64, an int64
+_CASTS = frozenset({"_to_copy", "type_as"})
 _LARGEST_SIZE = 1 << 63
 _KINDS = frozenset("biufc")
 _PRODUCTS = frozenset({"linear", "matmul", "bmm", "mm"})
@@ -203,9 +204,11 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     if result.dtype.kind not in _KINDS:
         raise ValueError("its result is no tensor of numbers")
     _check_shape(node, result.shape)
+    if result.dtype.kind == "c" and not node.dtype.startswith("complex"):
+        raise ValueError("it gives complex numbers, not real ones")
     with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
         result = result.astype(numbers.dtype(node.dtype), copy=False)
-    if node.op.startswith("_to_copy"):
+    if node.op.partition(".")[0] in _CASTS:
         return numbers.cast(result, node.dtype)
     return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result
 

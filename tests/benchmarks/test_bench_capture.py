@@ -27,13 +27,13 @@ from transformers.model_debugging_utils import model_addition_debugger_context
 from transformers.models.qwen3 import Qwen3ForCausalLM
 
 from qwen3_golden import Array, Writer, pb, place, read, tensor
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.models import load_reference
-from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.run import run_reference
 from qwen3_reference.capture.softmax_check import check_softmax
-from qwen3_reference.capture.torch_tensors import to_numpy
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import to_numpy
 
 pytestmark = [pytest.mark.bench, pytest.mark.benchmark(group="capture")]
 

@@ -120,29 +120,17 @@ def test_har_05_biases_are_there_in_qwen2_and_where_qwen3_switches_them_on() -> 
 
 
 SHAPES = {
-    "more query than KV heads, more than one KV head": lambda c: (
-        1 < c["num_key_value_heads"] < c["num_attention_heads"]
-    ),
-    "groups are not the KV heads": lambda c: (
-        c["num_attention_heads"] // c["num_key_value_heads"] != c["num_key_value_heads"]
-    ),
+    "more query than KV heads, more than one KV head": lambda c:
+        (1 < c["num_key_value_heads"] < c["num_attention_heads"]),
+    "groups are not the KV heads": lambda c:
+        (c["num_attention_heads"] // c["num_key_value_heads"] != c["num_key_value_heads"]),
     "groups are no power of two": lambda c: (c["num_attention_heads"] // c["num_key_value_heads"]) & 1,
     "heads × head_dim is not hidden": lambda c: c["num_attention_heads"] * c["head_dim"] != c["hidden_size"],
     "head_dim is no multiple of 8": lambda c: c["head_dim"] % 8,
     "vocabulary is odd": lambda c: c["vocab_size"] % 2,
-    "all sizes differ": lambda c: (
-        len(
-            {
-                c["hidden_size"],
-                c["intermediate_size"],
-                c["vocab_size"],
-                c["num_attention_heads"] * c["head_dim"],
-                c["num_key_value_heads"] * c["head_dim"],
-            }
-        )
-        == 5
-    ),
-}
+    "all sizes differ": lambda c: (len({c["hidden_size"], c["intermediate_size"], c["vocab_size"],
+        c["num_attention_heads"] * c["head_dim"], c["num_key_value_heads"] * c["head_dim"]}) == 5),
+}  # fmt: skip
 """What a configuration must have so that no wrong axis, group or size can be silent."""
 ONE_KV_HEAD = "more query than KV heads, more than one KV head"
 """What the untied network of training lacks, and the tied one beside it has."""

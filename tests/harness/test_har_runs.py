@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
-from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity import check
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory
@@ -41,11 +41,6 @@ def test_har_14_a_run_on_another_family_or_checkpoint_diverges_and_names_what_wa
     assert verdicts.exit_code == 1
     assert verdicts.problems[0].rule.startswith("checkpoint as loaded differs")
     assert sum(not tap.passed for tap in verdicts.taps) + verdicts.missing > 30  # the numbers alone say it too
-
-
-def test_har_14_a_candidate_of_another_family_is_refused_by_its_configuration(golden: Golden) -> None:
-    with pytest.raises(ParityError, match="did not run the golden's case"):
-        check(golden("encdec/ragged"), golden("encdec/qwen2"))
 
 
 def test_har_14_qk_norms_that_are_skipped_are_missing_taps_and_never_less_to_compare(golden: Golden) -> None:

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 import torch
 
-from qwen3_encdec import Qwen3ForSeq2SeqLM, masks, modeling_qwen3_encoder
+from qwen3_encdec import masks, modeling_qwen3_encoder
 from qwen3_encdec.caches import has_encoder_keys
 from qwen3_encdec.merged_attention import Qwen3MergedAttention, Rotary
 from qwen3_encdec.modeling_qwen3_decoder import Qwen3DecoderLayer
 from qwen3_encdec.norm import Qwen3RMSNorm
-from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
-from qwen3_golden import GOLDEN_ROOT, Recording
+from qwen3_golden import Recording
 from qwen3_parity.judge.verdict import Verdicts
 
 Judged = Callable[..., Verdicts]
@@ -101,40 +100,3 @@ def test_har_10_a_cache_that_grows_by_the_encoders_keys_again_diverges_from_the_
     failed = [tap for tap in judged("encdec/ragged").taps if not tap.passed]
     assert {tap.step for tap in failed} == {1, 2, 3, 4}
     assert name in {tap.name for tap in failed if tap.step == 1}
-
-
-def without_gradient(model: Qwen3ForSeq2SeqLM) -> set[str]:
-    """The parameters that a loss over every logit gives no gradient, or one that is zero everywhere."""
-    ids = torch.arange(3, 21).reshape(2, 9)
-    model(ids, decoder_input_ids=ids[:, 2:8]).logits.square().mean().backward()
-    named = dict(model.named_parameters())
-    return {name for name, one in named.items() if one.grad is None or not bool((one.grad != 0).any())}
-
-
-def cut(_module: object, _arguments: object, output: torch.Tensor) -> torch.Tensor:
-    return output.detach()
-
-
-@pytest.fixture
-def model() -> Qwen3ForSeq2SeqLM:
-    directories = (GOLDEN_ROOT / "checkpoints" / f"tied-{stack}" for stack in ("decoder", "encoder"))
-    return load_qwen3(*directories)
-
-
-@pytest.mark.parametrize(
-    ("detached", "lost"),
-    [
-        ("", ()),
-        ("decoder.layers.1.mlp", ("decoder.layers.1.mlp.", "decoder.layers.1.post_attention_layernorm.")),
-        ("decoder.layers.1.merged_attn.k_proj", ("decoder.layers.1.merged_attn.k_proj.",)),
-        ("encoder.norm", ("encoder.norm.", "encoder.layers.")),
-    ],
-)
-def test_har_04_every_parameter_has_a_gradient_and_each_that_has_none_is_named(
-    detached: str, lost: tuple[str, ...], model: Qwen3ForSeq2SeqLM
-) -> None:
-    if detached:
-        model.get_submodule(detached).register_forward_hook(cut)
-    missing = without_gradient(model)
-    assert missing == {name for name, _ in model.named_parameters() if lost and name.startswith(lost)}
-    assert len(missing) < len(list(model.parameters()))  # the weak check: some parameter has a gradient

@@ -1,4 +1,7 @@
-"""A third family end to end: Llama 3's goldens judge Hugging Face's own fused run, and name what a port gets wrong."""
+"""A third family end to end: Llama 3's goldens judge Hugging Face's own fused run, and name what a port gets wrong.
+
+It runs `mistakes.llama3`, too.
+"""
 
 from __future__ import annotations
 

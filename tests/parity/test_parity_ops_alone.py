@@ -9,7 +9,7 @@ import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
 from qwen3_parity import OpVerdict, replay
-from qwen3_parity.blame import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.checkpoints.weights import checkpoint_directories, weights_of
 from qwen3_parity.recording.ours.alone import OPS, alone
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
@@ -28,7 +28,9 @@ def parameters(golden: Recording) -> Mapping[str, Array]:
 
 def on_the_goldens_inputs(golden: Recording, candidate: Recording) -> list[OpVerdict]:
     weights = parameters(golden)
-    return replay(candidate, weights, golden, values=Values(golden, weights, golden))
+    judge = TapJudge.of(golden, weights, golden)
+    made = {item.key for item in judge.taps()}
+    return [judge.alone(item)[0] for item in candidate if item.key in made]
 
 
 def explain(verdicts: list[OpVerdict]) -> str:

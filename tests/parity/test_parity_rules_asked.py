@@ -22,43 +22,19 @@ from qwen3_parity.recording.record import record
 EXAMPLES = GOLDEN_ROOT.parent / "examples"
 GOLDENS = golden_names()
 OF_PORT = {
-    "padding is penalised": (
-        "numpy_port",
-        "np.unique(one[kept]) for one, kept in zip(ids, real, strict=True)",
-        "np.unique(one) for one in ids",
-        "generation/penalty_padded",
-    ),
-    "of equal logits the last one is chosen": (
-        "numpy_port",
-        "logits[:, -1].argmax(axis=-1)",
-        "logits.shape[-1] - 1 - logits[:, -1, ::-1].argmax(axis=-1)",
-        "generation/equal_logits",
-    ),
-    "top-p is compared in float64": (
-        "numpy_port",
-        "before < filters.top_p",
-        "before.astype(np.float64) < filters.top_p",
-        "op/next_token_probs_top_p_float32",
-    ),
-    "min-p removes what equals its bound": (
-        "numpy_port",
-        "probs >= np.float32(filters.min_p)",
-        "probs > np.float32(filters.min_p)",
-        "op/next_token_probs_min_p_equal",
-    ),
-    "of a step's positions the first ones stay": (
-        "numpy_process",
-        "last_rows(value, spot, golden.case.rows)",
-        "np.flip(last_rows(np.flip(value), spot, golden.case.rows))",
-        "long/last_rows",
-    ),
-    "every position of a step stays": (
-        "numpy_process",
-        "last_rows(value, spot, golden.case.rows)",
-        "last_rows(value, spot, 0)",
-        "long/last_rows",
-    ),
-}
+    "padding is penalised": ("numpy_port", "np.unique(one[kept]) for one, kept in zip(ids, real, strict=True)",
+        "np.unique(one) for one in ids", "generation/penalty_padded"),
+    "of equal logits the last one is chosen": ("numpy_port", "logits[:, -1].argmax(axis=-1)",
+        "logits.shape[-1] - 1 - logits[:, -1, ::-1].argmax(axis=-1)", "generation/equal_logits"),
+    "top-p is compared in float64": ("numpy_port", "before < filters.top_p",
+        "before.astype(np.float64) < filters.top_p", "op/next_token_probs_top_p_float32"),
+    "min-p removes what equals its bound": ("numpy_port", "probs >= np.float32(filters.min_p)",
+        "probs > np.float32(filters.min_p)", "op/next_token_probs_min_p_equal"),
+    "of a step's positions the first ones stay": ("numpy_process", "last_rows(value, spot, golden.case.rows)",
+        "np.flip(last_rows(np.flip(value), spot, golden.case.rows))", "long/last_rows"),
+    "every position of a step stays": ("numpy_process", "last_rows(value, spot, golden.case.rows)",
+        "last_rows(value, spot, 0)", "long/last_rows"),
+}  # fmt: skip
 """A broken rule: in which file of the NumPy port, by which change of its text, and the case that asks for it."""
 
 

@@ -157,7 +157,7 @@ class Judge:
 
     def _record(self, file: Path, path: Path) -> None:
         from qwen3_golden import damaged, pb, read, write
-        from qwen3_parity.recording.ours.network import factory, golden_dtype
+        from qwen3_parity.recording.factories import factory_of
         from qwen3_parity.recording.record import record
         from qwen3_parity.recording.text import record_tokenization
 
@@ -167,9 +167,9 @@ class Judge:
         elif golden.case.op == damaged.OP:
             write(path, damaged.answered(golden))
         elif golden.case.mode == pb.TOKENIZATION:
-            record_tokenization(golden, path)
+            record_tokenization(golden, path, factory_of(golden, None))
         else:
-            record(golden, path, factory(self._backend, golden_dtype(golden)))
+            record(golden, path, factory_of(golden, None, self._backend))
 
     def __call__(self, golden: Case | str | Path, candidate: str | Path | None = None) -> Verdicts:
         """The verdicts on a golden's case, and its place in the diagnosis that the run ends with.
@@ -351,10 +351,11 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     from qwen3_parity.report import closing
 
     cases = [Red(case.case, case.golden, case.candidate, case.alone, case.compared) for case in red]
-    named, rest, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
-    mistakes, unexplained = closing.in_words({case.case: case.golden for case in cases}, named, rest)
-    first = next((case for case in red if mistakes and case.case in mistakes[0].cases), next(iter(red)))
-    yield from map(printable, closing.diagnosis(mistakes, unexplained, len(red), every=every))
+    diagnosed, _ = diagnose_cases(cases, partial=True, whole=IN_ALL, deadline=monotonic() + budget)
+    mistakes = closing.in_words({case.case: case.golden for case in cases}, diagnosed)
+    known = {case for mistake in mistakes[:1] if mistake.name for case in mistake.cases}
+    first = next((case for case in red if case.case in known), next(iter(red)))
+    yield from map(printable, closing.diagnosis(mistakes, len(red), every=every))
     yield (
         f"next: qwen3-parity diagnose {folder}"
         if folder
@@ -362,7 +363,7 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     )
     yield from map(printable, closing.cases({case.case: case.red for case in red}, mistakes, every=every))
     if os.environ.get("GITHUB_ACTIONS") == "true":
-        yield from closing.github(mistakes, unexplained)
+        yield from closing.github(mistakes)
 
 
 def _beside(tests: Collection[str]) -> Iterator[str]:

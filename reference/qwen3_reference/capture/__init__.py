@@ -1,5 +1,5 @@
 """Hugging Face and torch run on a case, hooked, and written as a golden."""
 
-from qwen3_reference import versions
+from qwen3_reference.versions import refuse_unsupported
 
-__all__ = ["versions"]
+refuse_unsupported()

@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from qwen3_golden import Array, Network, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
+from qwen3_golden import Array, Place, Recording, Writer, minor_of, pattern_of, pb, place, table, tensor
 from qwen3_reference.capture.classic_bert import run_bert
 from qwen3_reference.capture.classic_torch import run_torch
-from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.softmax_check import check_softmax
-from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.cases.classic import ClassicCase, classic_inputs
 from qwen3_reference.checkpoints.classic_configs import classic_config
 from qwen3_reference.checkpoints.classic_weights import load_classic
-from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights, checkpoint_message, parameters
-from qwen3_reference.floors.arithmetics import error, has_floor, larger, least
+from qwen3_reference.floors.arithmetics import floor_of, has_floor, spec_run
 from qwen3_reference.floors.scope import Scope
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import to_numpy
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32, Arithmetic
-from qwen3_spec.sweep import Specification
 
 
 def classic_run(
@@ -27,10 +25,7 @@ def classic_run(
 ) -> dict[str, Array]:
     """Every tap of a case by the specification, by name."""
     taps: dict[str, Array] = {}
-    network = Network(config, frozenset(["pre_norm" if config.classic_encoder.norm_first else "post_norm"]))
-    known = {(name, 0): value for name, value in inputs.items()}
-    case, numbers = pb.Case(config=config), spec_config(config)
-    Specification(network, case, numbers, weights, known, arithmetic).walk(lambda _, *tap: taps.__setitem__(*tap))
+    spec_run(weights, Scope(config, inputs, ()), {}, lambda _, *tap: taps.__setitem__(*tap), arithmetic)
     return taps
 
 
@@ -84,6 +79,5 @@ def _measure(recording: Recording, weights: Weights, inputs: Mapping[str, Array]
         name, tap = item.info.name, _known(item.info.name, config)
         if not has_floor(tap):
             continue
-        expected, judged = truth[name], scope.judged(tap, 0)
-        errors = [error(array, expected, judged, tap.axes) for array in (item.array, plain[name])]
-        item.info.floor.CopyFrom(larger([*errors, least(expected, judged, tap.axes, pb.F32)]))
+        floor = floor_of(truth[name], scope.judged(tap, 0), tap.axes, pb.F32, item.array, plain[name])
+        item.info.floor.CopyFrom(floor)

@@ -19,6 +19,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from qwen3_golden import Array, ParityError, pb
 from qwen3_reference.binding import attach, emit
 from qwen3_reference.capture.softmax_check import additive
+from qwen3_reference.checkpoints.classic_weights import classic_network
 
 _MODULES = {"layers.{layer}.self_attn.out_proj": "layers.{layer}.self_attn"}
 """torch's attention never calls its last projection as a module: its output is the attention's."""
@@ -134,7 +135,7 @@ def run_torch(
     config: pb.ModelConfig, weights: Mapping[str, Array], inputs: Mapping[str, Array]
 ) -> dict[str, torch.Tensor]:
     """Every tap of a case with embeddings, by name. Raises `ParityError` when torch's attention is not as it was."""
-    network, model = "pre_norm" if config.classic_encoder.norm_first else "post_norm", build(config, weights)
+    network, model = classic_network(config), build(config, weights)
     tensors = {name.removeprefix("input.encoder_"): torch.from_numpy(np.array(value)) for name, value in inputs.items()}
     taps: dict[str, torch.Tensor] = {}
     attentions = (module for module in model.modules() if isinstance(module, nn.MultiheadAttention))

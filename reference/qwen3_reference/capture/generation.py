@@ -1,5 +1,7 @@
 """Hugging Face's own `generate()` on a case's prompt, and from what it chose the case: tokens to force, steps, results.
 
+What the tokens were chosen by is recorded beside the logits of the run that is forced along the choices.
+
 A causal case is HF's Qwen3 as it is. With an encoder it is the same model on `MergedCache`, whose inputs at each step
 (the mask of every layer type, explicit positions) are ours to prepare.
 """
@@ -9,18 +11,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from transformers import GenerationConfig
+from transformers import GenerationConfig, LogitsProcessorList
 
-from qwen3_golden import Array, pb
-from qwen3_reference.cache_name import CACHE
+from qwen3_golden import Array, ParityError, pb
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.run import Inputs, as_tensor, memory_of, merged_masks, run_encoder
-from qwen3_reference.cases.generation_settings import generate_options
+from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, memory_of, merged_masks, run_encoder
+from qwen3_reference.cases.generation import generate_options
+from qwen3_spec.ops.argmax import choosing_steps
+
+_NOISE = 1e-3
+"""How far apart logits of the free run and of the forced one may be: the same model on the same ids."""
 
 
 @dataclass(frozen=True)
@@ -137,3 +143,56 @@ def _margin(scores: Sequence[torch.Tensor], real: Array) -> float:
     counted = np.concatenate([np.ones((len(real), 1), bool), real], axis=1)
     best = [tensor.topk(2, dim=-1).values.numpy() for tensor in scores]
     return float(min((top[row, 0] - top[row, 1]) for n, top in enumerate(best) for row in np.nonzero(counted[:, n])[0]))
+
+
+def _processors(decoder: Any, inputs: Inputs, generation: pb.Generation, max_new_tokens: int) -> LogitsProcessorList:
+    """HF's processors for these settings, in the order in which `generate()` applies them."""
+    options = generate_options(generation, max_new_tokens)
+    config, _ = decoder._prepare_generation_config(None, **options)
+    decoder._prepare_special_tokens(config, True, device="cpu")
+    prompt = slice(0, generation.prompt_length)
+    chain: LogitsProcessorList = decoder._get_logits_processor(
+        generation_config=config,
+        input_ids_seq_length=generation.prompt_length,
+        device="cpu",
+        model_kwargs={"attention_mask": as_tensor(inputs, "decoder_attention_mask")[:, prompt].long()},
+    )
+    return chain
+
+
+def chosen(decoder: Any, free: FreeRun, message: pb.Case, sink: StepSink) -> StepSink:
+    """A sink that adds what a token was chosen by: the distribution after its logits.
+
+    Raises `ParityError` (harness bug) when the logits are not those that `generate()` saw.
+    """
+    generation, steps = message.generation, list(message.steps)
+    choosing = choosing_steps(steps, generation)
+    ids, mask = (as_tensor(free.inputs, f"decoder_{name}") for name in ("input_ids", "attention_mask"))
+    of_sample = generation.strategy == "sample"
+    filters = _processors(decoder, free.inputs, generation, message.max_new_tokens) if of_sample else None
+    ends = np.cumsum(steps)
+
+    def forward(step: int, name: str, value: torch.Tensor) -> None:
+        sink(step, name, value)
+        if name != "logits" or step not in choosing:
+            return
+        last, stop = value[:, -1].float(), int(ends[step])
+        _same(message.name, step, last.numpy(), free.logits[step - choosing[0]], mask[:, stop - 1].numpy())
+        if filters is not None:
+            past, scores = cast(torch.LongTensor, ids[:, :stop]), cast(torch.FloatTensor, last.clone())
+            sink(step, "next_token_probs", filters(past, scores).softmax(dim=-1))
+
+    return forward
+
+
+def _same(case: str, step: int, forced: Array, free: Array, real: Array) -> None:
+    far = float(np.abs(forced - free)[real].max(initial=0))
+    if far > _NOISE:
+        raise ParityError(
+            f"{case}: logits (step {step})",
+            "the forced run is not the run that chose the tokens",
+            expected=f"logits within {_NOISE:g} of those inside generate()",
+            got=f"{far:.3g}",
+            next_step="look at the masks and positions that qwen3_reference.capture.generation prepares",
+            fault="harness bug",
+        )

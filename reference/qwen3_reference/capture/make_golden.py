@@ -9,10 +9,8 @@ from pathlib import Path
 
 from qwen3_golden import ParityError, Recording, Tensor, Writer, minor_of, pb, tensor
 from qwen3_golden.dtypes import ARITHMETIC
-from qwen3_reference.capture.generation import FreeRun
-from qwen3_reference.capture.generation_choices import chosen
+from qwen3_reference.capture.generation import FreeRun, chosen
 from qwen3_reference.capture.models import Reference
-from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.capture.recorder import Recorder, recorded, records
 from qwen3_reference.capture.resumed_layers import resumed
 from qwen3_reference.capture.run import Inputs, StepSink, as_they_are, generate_greedy, run_reference
@@ -22,6 +20,7 @@ from qwen3_reference.capture.work_folder import work_folder
 from qwen3_reference.checkpoints.weights import Weights, parameters
 from qwen3_reference.floors.measure import Floors, measure, passes
 from qwen3_reference.floors.resume import Pass
+from qwen3_reference.provenance import provenance
 
 
 def silent(_stage: str) -> None:

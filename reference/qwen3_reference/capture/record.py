@@ -12,11 +12,11 @@ from qwen3_reference.capture.generation import FreeRun, free_run
 from qwen3_reference.capture.make_golden import PLAIN, Request, Way, make_golden
 from qwen3_reference.capture.models import Loader, Reference, load_in_memory, load_reference
 from qwen3_reference.capture.run import Inputs, run_reference
-from qwen3_reference.capture.torch_tensors import DTYPES
 from qwen3_reference.cases.networks import CaseDefinition, case, inputs
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.sizes import PAD_ID
 from qwen3_reference.checkpoints.weights import checkpoint_message, load_weights
+from qwen3_reference.torch_tensors import DTYPES
 
 _TORCH = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 

@@ -9,11 +9,12 @@ import torch
 
 from qwen3_golden import Array, Recording, Tensor, pb, tensor, to_float32, write
 from qwen3_golden.dtypes import ARITHMETIC
-from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import DTYPES, to_numpy
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_reference.cases.op_specs import EXACT, SPECS, rope_numbers
-from qwen3_reference.floors.arithmetics import error, frequency_floor, larger, least
+from qwen3_reference.cases.op_specs import EXACT, rope_numbers, specified
+from qwen3_reference.floors.arithmetics import floor_of, frequency_floor
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import DTYPES, to_numpy
 from qwen3_spec import FLOAT64, SEQUENTIAL_FLOAT32
 
 _SEED = 7001
@@ -21,8 +22,7 @@ _SEED = 7001
 
 def _tensor(name: str, value: torch.Tensor, op: str, axes: tuple[str, ...] = ()) -> Tensor:
     array, dtype = to_numpy(value.contiguous())
-    fitting = axes if len(axes) == array.ndim else ()
-    return tensor(name, array.copy(), dtype=dtype, axes=fitting, op=op)
+    return tensor(name, array.copy(), dtype=dtype, axes=axes, op=op)
 
 
 def _values(value: torch.Tensor) -> Array:
@@ -38,23 +38,22 @@ def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
     if case.op in EXACT:
         return
     operands = {name: _values(value) for name, value in case.given.items()}
-    spec = SPECS[case.op]
-    truth, sequential = (spec(operands, case.attributes, arithmetic) for arithmetic in (FLOAT64, SEQUENTIAL_FLOAT32))
+    truth, sequential = (
+        specified(case.op, operands, case.attributes, arithmetic) for arithmetic in (FLOAT64, SEQUENTIAL_FLOAT32)
+    )
     for item in outputs:
-        exact, axes = truth[item.info.name], case.axes
+        exact, axes = truth[item.info.name], tuple(item.info.axes)
         judged = np.ones(exact.shape, bool) if case.judged is None else case.judged
-        floors = [error(item.values(), exact, judged, axes), least(exact, judged, axes, item.info.dtype)]
-        if item.info.dtype == pb.F32:
-            floors.append(error(sequential[item.info.name], exact, judged, axes))
-        item.info.floor.CopyFrom(larger(floors))
+        runs = (item.values(), *([sequential[item.info.name]] if item.info.dtype == pb.F32 else ()))
+        item.info.floor.CopyFrom(floor_of(exact, judged, axes, item.info.dtype, *runs))
 
 
 def record_op(case: OpCase, path: Path) -> None:
     """Write one op's recording to `path`."""
     inputs = [_tensor(name, value, name.partition(".")[0]) for name, value in case.given.items()]
-    tables = case.op == "rope_table"
+    tables, rows = case.op == "rope_table", OP_TABLE[case.op].tensors
     outputs = [
-        _tensor(name, value, name.partition(".")[2] if tables else case.op, case.axes)
+        _tensor(name, value, name.partition(".")[2] if tables else case.op, rows[name].recorded_axes)
         for name, value in case.outputs.items()
     ]
     for item in outputs:

@@ -11,22 +11,10 @@ from transformers.masking_utils import AttentionMaskInterface, eager_mask
 from transformers.modeling_utils import AttentionInterface
 
 from qwen3_reference.binding import SITES
+from qwen3_reference.torch_tensors import visible
 
 Attention = Callable[..., tuple[torch.Tensor, torch.Tensor | None]]
 Scores = Callable[[torch.Tensor, torch.Tensor, float], torch.Tensor]
-
-
-def visible(mask: torch.Tensor | None, query: torch.Tensor, key: torch.Tensor) -> torch.Tensor:
-    """Who sees whom as bool `[batch, query, key]`, from an additive or bool mask `[batch|1, heads|1, query, key]`.
-
-    An additive mask shows a key only where it adds exactly 0; None shows every key.
-    """
-    batch, _, queries, _ = query.shape
-    keys = key.shape[2]
-    if mask is None:
-        return torch.ones(batch, queries, keys, dtype=torch.bool)
-    shown = mask if mask.dtype == torch.bool else mask == 0
-    return shown[:, 0, :, :keys].expand(batch, queries, keys)
 
 
 def eager_scores(query: torch.Tensor, key: torch.Tensor, scaling: float) -> torch.Tensor:

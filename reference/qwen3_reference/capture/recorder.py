@@ -8,8 +8,8 @@ import numpy as np
 import torch
 
 from qwen3_golden import Array, Recording, Tensor, last_rows, pattern_of, pb, place, selected, table, tensor
-from qwen3_reference.capture.torch_tensors import to_numpy
 from qwen3_reference.floors.resume import Pass
+from qwen3_reference.torch_tensors import to_numpy
 from qwen3_spec.sweep import Key
 
 _ALWAYS = ("generated_ids", "next_token_probs")

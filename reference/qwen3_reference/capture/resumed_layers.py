@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from qwen3_reference.capture.merged_cache import MergedCache
-from qwen3_reference.capture.torch_tensors import to_numpy, to_torch
 from qwen3_reference.floors.resume import Pass
+from qwen3_reference.torch_tensors import to_numpy, to_torch
 
 
 def _keep(run: Pass, key: str, value: torch.Tensor) -> None:

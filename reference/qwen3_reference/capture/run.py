@@ -18,7 +18,7 @@ from transformers.masking_utils import create_causal_mask, create_sliding_window
 
 from qwen3_golden import Array
 from qwen3_reference.binding import Sink, attach, encoder_half, everything
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import Memory, MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.softmax_check import additive

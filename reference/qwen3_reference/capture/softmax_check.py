@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from qwen3_golden import ParityError, Recording, Tensor
-from qwen3_reference.capture.torch_tensors import to_torch
+from qwen3_reference.torch_tensors import to_torch
 
 
 def additive(visible: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:

@@ -16,7 +16,7 @@ from torch import nn
 
 from qwen3_golden.taps import table
 from qwen3_reference.binding import attach, everything
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 from qwen3_reference.capture.merged_cache import MergedCache
 from qwen3_reference.capture.models import Reference
 from qwen3_reference.capture.run import Inputs, StepSink, as_tensor, memory_of, merged_masks

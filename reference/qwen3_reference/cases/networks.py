@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from qwen3_golden import pb
-from qwen3_reference.cases.block import BLOCK_CASES
 from qwen3_reference.cases.decoder import DECODER_CASES
 from qwen3_reference.cases.definitions import LONG_TAPS, CaseDefinition, inputs
 from qwen3_reference.cases.generation import GENERATION_CASES
@@ -14,6 +13,13 @@ from qwen3_reference.cases.twins import TWIN_CASES
 __all__ = ["CASES", "CaseDefinition", "case", "inputs"]
 
 _FAR = (*LONG_TAPS, "*position_ids", "*.q_rope", "*k_rope", "*.scores")
+
+
+def _block_taps(stack: str) -> tuple[str, ...]:
+    """Those of one layer alone, and the tables that it turns by."""
+    tables = (f"{stack}.{name}" for name in ("position_ids", "inv_freq", "cos", "sin"))
+    return ("input.*", *tables, f"{stack}.layers.0.*")
+
 
 CASES = (
     CaseDefinition(
@@ -204,7 +210,27 @@ CASES = (
         taps=_FAR,
         exposes=("ROP-07", "ROP-21", "ROP-31"),
     ),
-    *BLOCK_CASES,
+    CaseDefinition(
+        "block/causal",
+        "The first layer of a causal Qwen3 alone: one sequence of hidden states, no padding, prefill and 2 steps.",
+        41,
+        decoder="tied-decoder",
+        decoder_rows=("1111111",),
+        steps=(5, 1, 1),
+        taps=_block_taps("decoder"),
+        block=True,
+        exposes=("NRM-01", "QKN-01", "ROP-01", "GQA-01", "MSK-01", "KVC-05", "RES-01"),
+    ),
+    CaseDefinition(
+        "block/bidirectional",
+        "The first layer of the encoder alone: two sequences of hidden states of equal length.",
+        42,
+        encoder="tied-encoder",
+        encoder_rows=("1111111", "1111111"),
+        taps=_block_taps("encoder"),
+        block=True,
+        exposes=("NRM-01", "QKN-01", "ROP-01", "GQA-01", "MSK-06", "PRJ-05", "RES-01"),
+    ),
     *TWIN_CASES,
     *GENERATION_CASES,
     *TRAINING_CASES,

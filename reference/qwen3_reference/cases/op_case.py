@@ -1,8 +1,7 @@
 """The op tier: one operation alone, on inputs that whole runs seldom meet, computed by Hugging Face's own code.
 
-By the convention of golden/README.md: `case.op` names the operation, `case.attributes` its numbers; tensors are called
-"input.x" (what it is given, op "input"), "parameter.x" (weights, op "parameter") and "output.x". The operands of every
-op stand in docs/port-to-another-language.md, "The cases of one op".
+By the convention of golden/README.md: `case.op` names the operation, `case.attributes` its numbers; what each op has
+stands in `qwen3_golden.op_table`.
 """
 
 from __future__ import annotations
@@ -13,20 +12,29 @@ from dataclasses import dataclass, field
 import torch
 
 from qwen3_golden import Array
-
-Outputs = Mapping[str, torch.Tensor]
+from qwen3_golden.op_table import OP_TABLE
 
 
 @dataclass(frozen=True)
 class OpCase:
-    """One op on given tensors. `given` holds input.* and parameter.* tensors; `axes` those of the outputs."""
+    """One op on given tensors: `operands` and `results` in the order of the op's row, None for an absent operand."""
 
     name: str
     op: str
     description: str
-    given: Mapping[str, torch.Tensor]
-    outputs: Outputs
-    axes: tuple[str, ...]
+    operands: tuple[torch.Tensor | None, ...]
+    results: tuple[torch.Tensor, ...]
     attributes: Mapping[str, float] = field(default_factory=dict)
     exposes: tuple[str, ...] = ()
     judged: Array | None = None
+
+    @property
+    def given(self) -> dict[str, torch.Tensor]:
+        """The operands by name."""
+        pairs = zip(OP_TABLE[self.op].operands, self.operands, strict=True)
+        return {row.name: value for row, value in pairs if value is not None}
+
+    @property
+    def outputs(self) -> dict[str, torch.Tensor]:
+        """The results by name."""
+        return {row.name: value for row, value in zip(OP_TABLE[self.op].outputs, self.results, strict=True)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,14 +14,10 @@ from transformers.models.qwen3 import Qwen3Config
 from transformers.models.qwen3 import modeling_qwen3 as hf
 
 from qwen3_golden import Array
-from qwen3_reference.cache_name import CACHE
-from qwen3_reference.cases.op_attention import attention_cases, rope_cases
+from qwen3_reference.caches import CACHE
 from qwen3_reference.cases.op_case import OpCase
-from qwen3_reference.cases.op_large import large_cases
+from qwen3_reference.cases.op_rope import rope_cases, yarn_cases
 from qwen3_reference.cases.op_sampling import sampling_cases
-from qwen3_reference.cases.op_yarn import yarn_cases
-
-_HIDDEN = ("batch", "query", "hidden")
 
 
 def _rows(draw: np.random.Generator, width: int) -> Array:
@@ -39,28 +36,26 @@ def _rows(draw: np.random.Generator, width: int) -> Array:
 def _norms(draw: np.random.Generator) -> list[OpCase]:
     cases = []
     variants = (
-        ("rms_norm", 72, 1e-6, torch.float32, _HIDDEN),
-        ("rms_norm_large_eps", 41, 3e-3, torch.float32, _HIDDEN),
-        ("rms_norm_bfloat16", 72, 1e-6, torch.bfloat16, _HIDDEN),
-        ("rms_norm_float16", 72, 1e-6, torch.float16, _HIDDEN),
-        ("head_norm", 10, 1e-6, torch.float32, ("batch", "query", "heads", "head_dim")),
+        ("rms_norm", 72, 1e-6, torch.float32),
+        ("rms_norm_large_eps", 41, 3e-3, torch.float32),
+        ("rms_norm_bfloat16", 72, 1e-6, torch.bfloat16),
+        ("rms_norm_float16", 72, 1e-6, torch.float16),
+        ("head_norm", 10, 1e-6, torch.float32),
     )
-    for name, width, eps, dtype, axes in variants:
-        rows = _rows(draw, width if name != "head_norm" else 6 * width)
-        x = torch.from_numpy(rows.reshape(*rows.shape[:2], *((6, width) if name == "head_norm" else (width,)))).to(
-            dtype
-        )
+    for name, width, eps, dtype in variants:
+        heads = (6,) if name == "head_norm" else ()
+        rows = _rows(draw, width * math.prod(heads))
+        x = torch.from_numpy(rows.reshape(*rows.shape[:2], *heads, width)).to(dtype)
         module = hf.Qwen3RMSNorm(width, eps=eps).to(dtype)
         weight = torch.from_numpy(draw.uniform(-1.9, 1.9, width)).to(dtype)
         module.weight.data = weight
         cases.append(
             OpCase(
                 name,
-                "head_norm" if name == "head_norm" else "rms_norm",
+                "head_norm" if heads else "rms_norm",
                 "Rows of tiny RMS, all zeros, a mean, ±1000, an outlier.",
-                {"input.x": x, "parameter.weight": weight},
-                {"output.y": module(x)},
-                axes,
+                (x, weight),
+                (module(x),),
                 {"eps": eps},
                 ("NRM-01", "NRM-04", "NRM-06", "NRM-09"),
             )
@@ -74,30 +69,75 @@ def _linears(draw: np.random.Generator) -> list[OpCase]:
         x = torch.from_numpy(draw.standard_normal((2, 5, 41))).float()
         x[0, 1] *= 1e-3
         x[1, 2, 7] = 800.0
-        operands = {"input.x": x, "parameter.weight": torch.from_numpy(draw.standard_normal((23, 41))).float()}
-        if biased:
-            operands["parameter.bias"] = torch.from_numpy(draw.standard_normal(23)).float()
-        y = torch.nn.functional.linear(x, operands["parameter.weight"], operands.get("parameter.bias"))
-        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", operands, {"output.y": y}, _HIDDEN))
+        weight = torch.from_numpy(draw.standard_normal((23, 41))).float()
+        bias = torch.from_numpy(draw.standard_normal(23)).float() if biased else None
+        y = torch.nn.functional.linear(x, weight, bias)
+        cases.append(OpCase(name, "linear", "Odd sizes, a tiny row, an outlier.", (x, weight, bias), (y,)))
     return cases
 
 
 def _embedding(draw: np.random.Generator) -> OpCase:
     weight = torch.from_numpy(draw.standard_normal((53, 12)) * 10.0 ** draw.uniform(-4, 3, (53, 1))).float()
     ids = torch.tensor([[0, 52, 7, 7, 1], [52, 0, 0, 31, 7]])
-    operands = {"input.ids": ids, "parameter.weight": weight}
-    outputs = {"output.y": torch.nn.functional.embedding(ids, weight)}
-    return OpCase("embedding", "embedding", "First and last id, repeats.", operands, outputs, _HIDDEN)
+    rows = torch.nn.functional.embedding(ids, weight)
+    return OpCase("embedding", "embedding", "First and last id, repeats.", (ids, weight), (rows,))
+
+
+def _softmax(draw: np.random.Generator, name: str, text: str, scale: float, mask: Array) -> OpCase:
+    """Scores of a scale under a mask `[batch, query, key]`; rows without a visible key are not judged."""
+    batch, query, key = mask.shape
+    scores = torch.from_numpy(draw.standard_normal((batch, 6, query, key)) * scale).float()
+    hidden = torch.zeros(mask.shape).masked_fill(~torch.from_numpy(mask), torch.finfo(torch.float32).min)
+    probs = torch.softmax(scores + hidden[:, None], dim=-1, dtype=torch.float32)
+    operands = (scores, torch.from_numpy(mask))
+    judged = np.broadcast_to(mask[:, None], scores.shape)
+    exposes = ("SMX-01", "SMX-04", "SMX-05", "SMX-08")
+    return OpCase(name, "softmax", text, operands, (probs,), {}, exposes, judged)
+
+
+def _scores_and_context(
+    draw: np.random.Generator, kind: str, text: str, queries: tuple[int, int, int, int], kv_heads: int, keys: int
+) -> tuple[OpCase, OpCase]:
+    """The two products of attention, of drawn queries `[batch, heads, query, head_dim]` and as many keys as wanted."""
+    batch, heads, query, head_dim = queries
+    shape = (batch, kv_heads, keys, head_dim)
+    q, k, v = (torch.from_numpy(draw.standard_normal(size) * 2).float() for size in (queries, shape, shape))
+    groups, scaling = heads // kv_heads, head_dim**-0.5
+    products = torch.matmul(q, hf.repeat_kv(k, groups).transpose(2, 3)) * scaling
+    # Quotients of counts, not a softmax: a case's inputs are the same bits whatever kernels record it.
+    counts = draw.integers(0, 50, (batch, heads, query, keys)) ** 2
+    probs = torch.from_numpy(counts / counts.sum(axis=-1, keepdims=True)).float()
+    context = torch.matmul(probs, hf.repeat_kv(v, groups)).transpose(1, 2).contiguous()
+    return (
+        OpCase(f"scores{kind}", "scores", text, (q, k), (products,), {"scaling": scaling}),
+        OpCase(f"context{kind}", "context", text, (probs, v), (context,)),
+    )
+
+
+def _attention(draw: np.random.Generator) -> list[OpCase]:
+    text, groups = "Groups of 3 for 2 KV heads.", 3
+    scores, context = _scores_and_context(draw, "", text, (2, 6, 5, 10), 2, 7)
+    k = scores.given["input.k"]
+    mask = draw.random((2, 5, 300)) < 0.8
+    none = draw.random((3, 4, 7)) < 0.6
+    none[1], none[2, 2] = False, False
+    repeated = hf.repeat_kv(k, groups)
+    return [
+        OpCase("repeat_kv", "repeat_kv", text, (k,), (repeated,), {"groups": float(groups)}, ("GQA-01",)),
+        scores,
+        _softmax(draw, "softmax_large", "Scores far above 88, where a plain exp overflows.", 90.0, mask[:, :, :20]),
+        _softmax(draw, "softmax_many_keys", "300 keys.", 2.0, mask),
+        _softmax(draw, "softmax_hidden_rows", "Rows and a batch row without a visible key.", 2.0, none),
+        context,
+    ]
 
 
 def _swiglu(draw: np.random.Generator) -> OpCase:
     gate = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 4).float()
     gate[0, 0, :6] = torch.tensor([100.0, -100.0, 0.0, -0.0, -88.0, 1e-4])
     up = torch.from_numpy(draw.standard_normal((2, 4, 31)) * 3).float()
-    outputs = {"output.act": ACT2FN["silu"](gate) * up}
-    axes = ("batch", "query", "intermediate")
-    operands = {"input.gate": gate, "input.up": up}
-    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", operands, outputs, axes, exposes=("MLP-06",))
+    act = ACT2FN["silu"](gate) * up
+    return OpCase("swiglu", "swiglu", "Gates of ±100 and ±0.", (gate, up), (act,), exposes=("MLP-06",))
 
 
 def _masks() -> list[OpCase]:
@@ -117,15 +157,39 @@ def _masks() -> list[OpCase]:
             "merged_chunk": (memory, encoder, 3),
         }
         for kind, (of_encoder, of_decoder, query) in variants.items():
-            pairs = {"encoder": of_encoder, "decoder": of_decoder}
-            operands = {f"input.{stack}_attention_mask": mask for stack, mask in pairs.items() if mask is not None}
             name = f"mask_{kind}" + (f"_window_{window}" if window else "")
-            output = {"output.mask": _mask_outputs(of_encoder, of_decoder, query, window)}
+            mask = _mask_output(of_encoder, of_decoder, query, window)
             attributes = {"query": float(query), "window": float(window)}
-            axes = ("batch", "query", "key")
             sentence = f"{text}; {kind.replace('_', ' ')}, window {window or 'none'}."
-            cases.append(OpCase(name, "mask", sentence, operands, output, axes, attributes, ("MSK-01", "MSK-22")))
+            operands = (of_encoder, of_decoder)
+            cases.append(OpCase(name, "mask", sentence, operands, (mask,), attributes, ("MSK-01", "MSK-22")))
     return cases
+
+
+_IDS = [[0, 69_999, 255, 256, 65_535], [65_536, 65_537, 4_463, 32_768, 69_999]]
+"""Of each power of two that an index may be cut to, the last id below and the first above; 4,463 is 69,999 cut."""
+
+
+def _embedding_of_many_ids() -> OpCase:
+    weight = torch.arange(70_000, dtype=torch.float32)[:, None] - 34_999.5
+    ids = torch.tensor(_IDS)
+    return OpCase(
+        "embedding_many_ids",
+        "embedding",
+        "70,000 rows of one number, each its own: ids around 2^8, 2^15 and 2^16.",
+        (ids, weight),
+        (torch.nn.functional.embedding(ids, weight),),
+        exposes=("EMB-05",),
+    )
+
+
+def _large() -> list[OpCase]:
+    """Sizes beyond a byte (256 keys), beyond a tile of 1,024 keys, and beyond 16 bits (65,536 ids)."""
+    draw = np.random.Generator(np.random.PCG64(7003))
+    mask = draw.random((1, 2, 1100)) < 0.9
+    products = _scores_and_context(draw, "_many_keys", "300 keys.", (1, 4, 2, 6), 2, 300)
+    text = "1,100 keys, more than a block of 1,024."
+    return [_embedding_of_many_ids(), *products, _softmax(draw, "softmax_1100_keys", text, 2.0, mask)]
 
 
 def op_cases() -> list[OpCase]:
@@ -138,10 +202,10 @@ def op_cases() -> list[OpCase]:
             _embedding(draw),
             *rope_cases(draw),
             *yarn_cases(),
-            *attention_cases(draw),
+            *_attention(draw),
             _swiglu(draw),
         ]
-        return [*cases, *_masks(), *sampling_cases(), *large_cases()]
+        return [*cases, *_masks(), *sampling_cases(), *_large()]
 
 
 def _built_mask(mask: torch.Tensor, query: int, window: int, *, is_causal: bool) -> torch.Tensor:
@@ -164,7 +228,7 @@ def _built_mask(mask: torch.Tensor, query: int, window: int, *, is_causal: bool)
     return shown
 
 
-def _mask_outputs(encoder: torch.Tensor | None, decoder: torch.Tensor | None, query: int, window: int) -> torch.Tensor:
+def _mask_output(encoder: torch.Tensor | None, decoder: torch.Tensor | None, query: int, window: int) -> torch.Tensor:
     """The encoder's mask (no decoder given), the causal one (no encoder), or the merged one, decoder slots first."""
     if decoder is None:
         assert encoder is not None

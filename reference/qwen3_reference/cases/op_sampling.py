@@ -14,10 +14,9 @@ from transformers.generation.logits_process import (
 )
 
 from qwen3_golden import Array
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_reference.cases.op_case import OpCase
 from qwen3_spec.ops.next_token_probs import Sampling
-
-NUMBERS = ("repetition_penalty", "temperature", "top_k", "top_p", "min_p")
 
 
 def _by_hf(logits: torch.Tensor, ids: torch.Tensor, sampling: Sampling) -> torch.Tensor:
@@ -40,15 +39,14 @@ def _by_hf(logits: torch.Tensor, ids: torch.Tensor, sampling: Sampling) -> torch
 
 
 def _case(name: str, sentence: str, logits: Array, sampling: Sampling, exposes: tuple[str, ...], ids: Array) -> OpCase:
-    operands = {"input.logits": torch.from_numpy(logits).float(), "input.ids": torch.from_numpy(ids)}
+    operands = torch.from_numpy(logits).float(), torch.from_numpy(ids)
     return OpCase(
         f"next_token_probs_{name}",
         "next_token_probs",
         sentence,
         operands,
-        {"output.probs": _by_hf(operands["input.logits"], operands["input.ids"], sampling)},
-        ("batch", "vocab"),
-        {number: float(getattr(sampling, number)) for number in NUMBERS},
+        (_by_hf(*operands, sampling),),
+        {number: float(getattr(sampling, number)) for number in OP_TABLE["next_token_probs"].kinds},
         exposes,
     )
 

@@ -1,96 +1,85 @@
-"""The op tier by the specification: what each op makes of named tensors and numbers, by the convention of `op_case`."""
+"""The op tier by the specification: what each op makes of its operands and numbers, by `qwen3_golden.op_table`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_spec import Arithmetic, RopeScaling, ops
 from qwen3_spec.ops.next_token_probs import Sampling, seen_ids
 
-Given = Mapping[str, Array]
+Arrays = Mapping[str, Array]
 Numbers = Mapping[str, float]
-Spec = Callable[[Given, Numbers, Arithmetic], Given]
-"""`spec(given, numbers, arithmetic)`: the outputs of an op by name, from its input.* and parameter.* tensors."""
-
-
-def _plain(
-    forward: Callable[..., Array], output: str, tensors: Sequence[str], numbers: Sequence[str] = (), *more: object
-) -> Spec:
-    """An op that takes its tensors and its numbers one after the other, and gives one output."""
-
-    def spec(operands: Given, known: Numbers, arithmetic: Arithmetic) -> Given:
-        values = [*(operands.get(name) for name in tensors), *(known[name] for name in numbers), *more]
-        return {f"output.{output}": forward(*values, arithmetic=arithmetic)}
-
-    return spec
 
 
 def rope_numbers(numbers: Numbers) -> tuple[int, float, RopeScaling | None]:
     """head_dim, theta and YaRN's numbers, which `truncate` comes with, of a case of inv_freq."""
-    size, theta = int(numbers["head_dim"]), numbers["theta"]
-    if "truncate" not in numbers:
-        return size, theta, None
-    kinds: Mapping[str, type] = {"original_max_position_embeddings": int, "truncate": bool}
-    stretched = {name: kinds.get(name, float)(value) for name, value in numbers.items()}
-    del stretched["head_dim"], stretched["theta"]
-    return size, theta, RopeScaling("yarn", **stretched)
+    yarn = OP_TABLE["inv_freq"].numbers(numbers)
+    size, theta = yarn.pop("head_dim"), yarn.pop("theta")
+    return size, theta, RopeScaling("yarn", **yarn) if "truncate" in yarn else None
 
 
-def _inv_freq(_: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
-    return {"output.inv_freq": ops.inv_freq.forward(*rope_numbers(numbers), arithmetic=arithmetic)}
+def _inv_freq(*, arithmetic: Arithmetic, **numbers: float) -> Array:
+    return ops.inv_freq.forward(*rope_numbers(numbers), arithmetic=arithmetic)
 
 
-def _rope_table(operands: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
+def _rope_table(
+    position_ids: Array, inv_freq: Array, *, arithmetic: Arithmetic, attention_factor: float = 1.0
+) -> tuple[Array, Array]:
     # The angle is HF's float32 product: that rounding is part of the reference.
-    angle = operands["input.position_ids"][..., None].astype(np.float32) * operands["input.inv_freq"]
+    angle = position_ids[..., None].astype(np.float32) * inv_freq
     angle = arithmetic.cast(np.concatenate([angle, angle], axis=-1))
-    factor = arithmetic.dtype(numbers.get("attention_factor", 1.0))
-    return {"output.cos": np.cos(angle) * factor, "output.sin": np.sin(angle) * factor}
+    factor = arithmetic.dtype(attention_factor)
+    return np.cos(angle) * factor, np.sin(angle) * factor
 
 
-def _rope(operands: Given, _: Numbers, arithmetic: Arithmetic) -> Given:
-    tables = operands["input.cos"], operands["input.sin"]
-    return {f"output.{x}": ops.rope.forward(operands[f"input.{x}"], *tables, arithmetic=arithmetic) for x in "qk"}
+def _rope(q: Array, k: Array, cos: Array, sin: Array, *, arithmetic: Arithmetic) -> tuple[Array, ...]:
+    return tuple(ops.rope.forward(x, cos, sin, arithmetic=arithmetic) for x in (q, k))
 
 
-def _repeat_kv(operands: Given, numbers: Numbers, _: Arithmetic) -> Given:
-    return {"output.y": ops.repeat_kv.forward(operands["input.x"], int(numbers["groups"]))}
+def _repeat_kv(x: Array, *, arithmetic: Arithmetic, groups: int) -> Array:
+    return ops.repeat_kv.forward(x, groups)
 
 
-def _mask(operands: Given, numbers: Numbers, _: Arithmetic) -> Given:
-    encoder, decoder = (operands.get(f"input.{stack}_attention_mask") for stack in ("encoder", "decoder"))
-    window = int(numbers["window"]) or None
+def _swiglu(gate: Array, up: Array, *, arithmetic: Arithmetic) -> Array:
+    return ops.swiglu.forward(gate, up, "silu", arithmetic=arithmetic)
+
+
+def _mask(encoder: Array | None, decoder: Array | None, *, arithmetic: Arithmetic, query: int, window: int) -> Array:
     if decoder is None:
-        return {"output.mask": ops.mask.encoder_mask(operands["input.encoder_attention_mask"], window)}
-    return {"output.mask": ops.mask.merged(decoder, encoder, int(numbers["query"]), window)}
+        assert encoder is not None
+        return ops.mask.encoder_mask(encoder, window or None)
+    return ops.mask.merged(decoder, encoder, query, window or None)
 
 
-def _next_token_probs(operands: Given, numbers: Numbers, arithmetic: Arithmetic) -> Given:
-    logits, ids = operands["input.logits"], operands["input.ids"]
+def _next_token_probs(logits: Array, ids: Array, *, arithmetic: Arithmetic, **filters: float) -> Array:
     previous = seen_ids(ids, np.ones(ids.shape, bool), logits.shape[-1])
-    sampling = Sampling(**{name: int(value) if name == "top_k" else value for name, value in numbers.items()})  # type: ignore[arg-type]
-    return {"output.probs": ops.next_token_probs.forward(logits, previous, sampling, arithmetic=arithmetic)}
+    return ops.next_token_probs.forward(logits, previous, Sampling(**filters), arithmetic=arithmetic)  # type: ignore[arg-type]
 
 
-_NORM = _plain(ops.rms_norm.forward, "y", ("input.x", "parameter.weight"), ("eps",))
-SPECS: Mapping[str, Spec] = {
-    "rms_norm": _NORM,
-    "head_norm": _NORM,
-    "linear": _plain(ops.linear.forward, "y", ("input.x", "parameter.weight", "parameter.bias")),
-    "embedding": _plain(ops.embedding.forward, "y", ("input.ids", "parameter.weight")),
+_FUNCTIONS: Mapping[str, Callable[..., Array | tuple[Array, ...]]] = {
+    "rms_norm": ops.rms_norm.forward,
+    "head_norm": ops.rms_norm.forward,
+    "linear": ops.linear.forward,
+    "embedding": ops.embedding.forward,
     "inv_freq": _inv_freq,
     "rope_table": _rope_table,
     "rope": _rope,
     "repeat_kv": _repeat_kv,
-    "scores": _plain(ops.scores.forward, "scores", ("input.q", "input.k"), ("scaling",)),
-    "softmax": _plain(ops.softmax.forward, "probs", ("input.scores", "input.mask")),
-    "context": _plain(ops.context.forward, "context", ("input.probs", "input.v")),
-    "swiglu": _plain(ops.swiglu.forward, "act", ("input.gate", "input.up"), (), "silu"),
+    "scores": ops.scores.forward,
+    "softmax": ops.softmax.forward,
+    "context": ops.context.forward,
+    "swiglu": _swiglu,
     "mask": _mask,
     "next_token_probs": _next_token_probs,
 }
 EXACT = frozenset({"embedding", "repeat_kv", "mask"})
 """The ops whose outputs are the same bits wherever they are computed: they have no floor."""
+
+
+def specified(op: str, arrays: Arrays, numbers: Numbers, arithmetic: Arithmetic) -> Arrays:
+    """The outputs of an op by name, from its input.* and parameter.* tensors and its numbers."""
+    return OP_TABLE[op].computed(_FUNCTIONS[op], arrays, numbers, arithmetic=arithmetic)

@@ -10,7 +10,7 @@ from qwen3_reference.checkpoints.stored import read_directory
 from qwen3_reference.checkpoints.weights import Weights, check_finite, check_tensors
 
 
-def network(config: pb.ModelConfig) -> str:
+def classic_network(config: pb.ModelConfig) -> str:
     """The network's name in taps.textproto: "pre_norm" or "post_norm"."""
     return "pre_norm" if config.classic_encoder.norm_first else "post_norm"
 
@@ -45,4 +45,4 @@ def load_classic(directory: str | Path, dtype: pb.DType = pb.F32) -> Weights:
     shapes = expected_tensors(config)
     check_tensors(directory, stored, shapes, shapes)
     check_finite(stored)
-    return Weights({f"{network(config)}.{name}": stored[name] for name in shapes}, dtype)
+    return Weights({f"{classic_network(config)}.{name}": stored[name] for name in shapes}, dtype)

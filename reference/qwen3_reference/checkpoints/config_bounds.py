@@ -5,15 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from qwen3_golden import rules
+
 SIZES: dict[str, tuple[int, int]] = {
-    "vocab_size": (0, 1 << 24),  # a classic encoder may start with hidden states
-    "hidden_size": (1, 1 << 20),
-    "intermediate_size": (1, 1 << 22),
-    "num_hidden_layers": (1, 1024),
-    "num_attention_heads": (1, 1 << 14),
-    "num_key_value_heads": (1, 1 << 14),
-    "head_dim": (1, 1 << 16),
-    "max_position_embeddings": (0, 1 << 31),  # the same
+    **rules.SIZES,
+    "max_position_embeddings": (0, 1 << 31),  # a classic encoder may start with hidden states
     "sliding_window": (0, 1 << 31),
     "max_window_layers": (0, 1 << 31),
 }

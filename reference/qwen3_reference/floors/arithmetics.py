@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 import numpy as np
 
 from qwen3_golden import Array, Network, Place, pb
+from qwen3_reference.checkpoints.classic_weights import classic_network
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.floors.scope import Scope
 from qwen3_reference.floors.table_rounding import frequency_rounding
@@ -39,6 +40,7 @@ def specification(
         case.ClearField("rows")  # of a case that keeps some rows, every one is computed
     stacks = ["encoder"] * ("input.encoder_attention_mask" in scope.inputs) + ["decoder"] * bool(scope.steps)
     stacks += ["gradient"] * ("input.labels" in scope.inputs)
+    stacks = [classic_network(scope.config)] if scope.config.HasField("classic_encoder") else stacks
     known = {(name, 0): value for name, value in scope.inputs.items()}
     known |= {key: value for key, value in tables.items() if key[0].endswith(_TABLES)}
     config = spec_config(scope.config)
@@ -88,6 +90,12 @@ def error(actual: Array, expected: Array, judged: Array, axes: Iterable[str]) ->
         row=float(rows.max(initial=0.0)),
         head=float(heads.max(initial=0.0)),
     )
+
+
+def floor_of(truth: Array, judged: Array, axes: Iterable[str], dtype: int, *runs: Array) -> pb.Floor:
+    """The floor of a tap: how far `runs` are from the truth at most, and never less than its storage rounds."""
+    axes = tuple(axes)
+    return larger([*(error(run, truth, judged, axes) for run in runs), least(truth, judged, axes, dtype)])
 
 
 def larger(floors: Iterable[pb.Floor]) -> pb.Floor:

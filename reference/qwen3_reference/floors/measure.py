@@ -17,8 +17,7 @@ import numpy as np
 from qwen3_golden import Array, Place, Recording, Tensor, last_rows, pb, place, tensor
 from qwen3_reference.checkpoints.spec_configs import spec_config
 from qwen3_reference.checkpoints.weights import Weights
-from qwen3_reference.floors.arithmetics import error, frequency_floor, has_floor, larger, least, scale, spec_run
-from qwen3_reference.floors.loss import with_loss
+from qwen3_reference.floors.arithmetics import error, floor_of, frequency_floor, has_floor, larger, scale, spec_run
 from qwen3_reference.floors.own_angles import ULPS, half_of, moved_tables
 from qwen3_reference.floors.pooled import pooled
 from qwen3_reference.floors.resume import Pass
@@ -64,9 +63,7 @@ def _truth(
             return
         value, judged, axes = measured.cut(name, value), measured.judged(name, step), measured.places[name].axes
         entry = tensor(name, np.array(scale(value, judged)), step=step)
-        entry.info.floor.CopyFrom(
-            larger([error(item.values(), value, judged, axes), least(value, judged, axes, item.info.dtype)])
-        )
+        entry.info.floor.CopyFrom(floor_of(value, judged, axes, item.info.dtype, item.values()))
         run.add(entry)
         if elements:
             run.add(tensor(_TRUTH + name, value, step=step))
@@ -161,7 +158,7 @@ def measure(
     sizes = {key: recording[key].array.size for key in floors}
 
     def finished(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
-        return with_loss(pooled(floors, sizes, scales))
+        return _with_loss(pooled(floors, sizes, scales))
 
     floors = finished(floors) if known is None else {key: known[key] for key in floors}
     if not plain:
@@ -174,6 +171,18 @@ def measure(
             wide[key] = larger([wide[key], floor])
     own_angles = {key: larger([floors[key], floor]) for key, floor in finished(wide).items()}
     return Floors(floors, {key: floor for key, floor in own_angles.items() if _is_wider(floor, floors[key])})
+
+
+def _with_loss(floors: dict[Key, pb.Floor]) -> dict[Key, pb.Floor]:
+    """The same, with the floor of the loss no less than the largest of a logit.
+
+    It is a sum of logits less their log-sum-exp, and one number: how far it went in one run is luck.
+    """
+    least = max((floor.max for (name, _), floor in floors.items() if name == "logits"), default=0.0)
+    for (name, _), floor in floors.items():
+        if name == "loss":
+            floor.rms, floor.max, floor.row = (max(number, least) for number in (floor.rms, floor.max, floor.row))
+    return floors
 
 
 _WIDER = 1.01

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,32 @@ from qwen3_spec import ops
 
 BY_ROW = ("next_token_probs",)
 """Ops whose taps have a row of the batch for each text, and no positions."""
+
+
+def layer_mask(
+    config: pb.ModelConfig,
+    input_of: Callable[[str], Array | None],
+    layer: int,
+    end: int,
+    query: int,
+    *,
+    of_encoder: bool,
+) -> Array | None:
+    """Who sees whom in a layer by padding, window and a mask that is stated, `[batch, query, key]`.
+
+    `input_of(name)` is an input of the case, None where it has none; without a stack's padding nothing is known. The
+    queries are the last `query` of the `end` slots of a decoder. Raises `ValueError` for masks that do not fit.
+    """
+    window = config.sliding_window if config.layer_types[layer : layer + 1] == ["sliding_attention"] else None
+    encoder, decoder = input_of("input.encoder_attention_mask"), input_of("input.decoder_attention_mask")
+    encoder = None if encoder is None else encoder.astype(bool)
+    if of_encoder:
+        return None if encoder is None else ops.mask.encoder_mask(encoder, window)
+    if decoder is None:
+        return None
+    stated = input_of("input.decoder_mask")
+    real = decoder[:, :end].astype(bool) if stated is None else stated[:, :end, :end]
+    return ops.mask.merged(real, encoder, query, window)
 
 
 @dataclass(frozen=True)
@@ -33,16 +59,10 @@ class Scope:
     def _visible(self, place: Place, end: int, query: int) -> Array:
         """`[batch, query, key]` of the layer's attention."""
         assert place.layer is not None
-        sliding = self.config.layer_types[place.layer : place.layer + 1] == ["sliding_attention"]
-        window = self.config.sliding_window if sliding else None
-        encoder, decoder = self._mask("encoder"), self._mask("decoder")
-        if place.name.startswith(ENCODERS):
-            assert encoder is not None
-            return ops.mask.encoder_mask(encoder, window)
-        assert decoder is not None
-        stated = self.inputs.get("input.decoder_mask")
-        decoder_mask = decoder[:, :end] if stated is None else stated[:, :end, :end]
-        return ops.mask.merged(decoder_mask, encoder, query, window)
+        of_encoder = place.name.startswith(ENCODERS)
+        visible = layer_mask(self.config, self.inputs.get, place.layer, end, query, of_encoder=of_encoder)
+        assert visible is not None
+        return visible
 
     def _by_row(self, place: Place, end: int) -> Array:
         """For what has neither queries nor keys: the rows that have not ended."""

@@ -12,8 +12,6 @@ from qwen3_golden import ParityError, Recording, Tensor, pb, tensor
 from qwen3_golden import write as write_recording
 from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_golden.rules import is_plain_name
-from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
 from qwen3_reference.checkpoints.weights import checkpoint_message
 from qwen3_reference.graph.floors import floors as floors_of
 from qwen3_reference.graph.pieces import pieces_of
@@ -22,6 +20,8 @@ from qwen3_reference.graph.request import Inputs, completed
 from qwen3_reference.graph.settings import EXPERTS, as_reference
 from qwen3_reference.graph.stored import message_of
 from qwen3_reference.graph.traced import Traced, arrays_of, dtype_of, traced
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import DTYPES, parameter_messages, to_numpy
 
 
 def capture(

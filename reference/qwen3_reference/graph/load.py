@@ -14,6 +14,7 @@ from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_config
 from qwen3_reference.graph.reason import short
 from qwen3_reference.quiet import quiet
+from qwen3_reference.versions import refuse_unsupported
 
 _HEADS = (
     ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", True),
@@ -61,8 +62,9 @@ def is_causal(config: Any) -> bool:
 def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: bool = False) -> Any:
     """The model of a local Hugging Face directory, in eval mode; `bare`: its stack without a head.
 
-    Raises `ParityError` where it cannot be loaded.
+    Raises `ParityError` where it cannot be loaded, and with older libraries.
     """
+    refuse_unsupported()
     directory = Path(directory)
     read_config(directory)
     try:

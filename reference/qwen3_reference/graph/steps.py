@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 from transformers.modeling_outputs import BaseModelOutput
 
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE, states
 from qwen3_reference.graph.taps import Taps
 
 MODEL = "model"
@@ -86,29 +86,6 @@ def _part(output: object, name: str) -> object:
 
 
 def has_cache(model: nn.Module) -> bool:
-    """Whether a model generates, so that the states behind a forward are part of what it computes."""
+    """Whether a model generates with a cache, so that the states behind a forward are part of what it computes."""
     can = getattr(model, "can_generate", None)
-    return bool(can is not None and can())
-
-
-def states(cache: Any) -> Iterator[tuple[str, torch.Tensor]]:
-    """Every tensor that a cache keeps, as "cache.0.keys"; of the encoder's side as "cache.0.cross_keys"."""
-    sides = [
-        ("", getattr(cache, "self_attention_cache", cache)),
-        ("cross_", getattr(cache, "cross_attention_cache", None)),
-    ]
-    for prefix, side in sides:
-        for number, layer in enumerate(getattr(side, "layers", ())):
-            for attribute, value in vars(layer).items():
-                if not attribute.startswith("_"):
-                    yield from _tensors(f"cache.{number}.{prefix}{attribute}", value)
-
-
-def _tensors(name: str, value: object) -> Iterator[tuple[str, torch.Tensor]]:
-    """A tensor, or those in a list or dict, which some states are: the first under the bare name."""
-    if isinstance(value, torch.Tensor):
-        yield name, value
-    elif isinstance(value, Mapping | list | tuple):
-        members = value.values() if isinstance(value, Mapping) else value
-        for place, member in enumerate(members):
-            yield from _tensors(f"{name}[{place}]" if place else name, member)
+    return bool(can is not None and can() and getattr(getattr(model, "config", None), "use_cache", True))

@@ -1,5 +1,5 @@
 """Hugging Face's tokenizer as the reference: every stage of a text, recorded; `recorded` puts them together."""
 
-from qwen3_reference import versions
+from qwen3_reference.versions import refuse_unsupported
 
-__all__ = ["versions"]
+refuse_unsupported()

@@ -1,8 +1,7 @@
-"""Hugging Face's tokenizer of a directory: loaded, refused when it is no byte-level BPE; the digest of its files."""
+"""Hugging Face's tokenizer of a directory: loaded, refused when it is no byte-level BPE."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,8 +12,8 @@ from transformers import AutoTokenizer
 from transformers.models.qwen2.tokenization_qwen2 import Qwen2Tokenizer
 from transformers.tokenization_utils_tokenizers import TokenizersBackend
 
-from qwen3_golden import pb, refusals
-from qwen3_golden.regular_file import open_inside, refuse_irregular, sha256_of
+from qwen3_golden import refusals
+from qwen3_golden.regular_file import refuse_irregular
 from qwen3_reference.tokenization.merges import MergeTable, merge_table
 
 _refused = refusals("give the directory of a Qwen3-type tokenizer, as save_pretrained writes it")
@@ -58,17 +57,6 @@ def load_tokenizer(directory: Path) -> ReferenceTokenizer:
     table = merge_table(directory, [_pair(merge) for merge in settings["model"]["merges"]])
     special = frozenset(item["id"] for item in settings["added_tokens"] if item["special"])
     return ReferenceTokenizer(tokenizer, backend, table, frozenset(added), special)
-
-
-def tokenizer_checkpoint(directory: Path) -> pb.Checkpoint:
-    """The entry of a case for `directory`: its name, and the SHA-256 of the sorted lines "sha256  file name"."""
-    files = [path for path in directory.iterdir() if path.is_file()]
-    lines = []
-    for path in files:
-        with open_inside(path) as file:
-            lines.append(f"{sha256_of(file)}  {path.name}\n")
-    digest = hashlib.sha256("".join(sorted(lines)).encode("utf-8", "surrogateescape")).digest()
-    return pb.Checkpoint(role="tokenizer", name=directory.name, sha256=digest)
 
 
 def _kind(settings: dict[str, object]) -> list[tuple[str, object, object]]:

@@ -6,11 +6,12 @@ from pathlib import Path
 
 from qwen3_golden import Recording, pb, write
 from qwen3_golden.stages import stages_in
-from qwen3_reference.capture.provenance import provenance
+from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
+from qwen3_reference.provenance import provenance
 from qwen3_reference.tokenization.cases import TokenizationCase
 from qwen3_reference.tokenization.chat import batch, conversation
 from qwen3_reference.tokenization.decoding import decoding
-from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer, tokenizer_checkpoint
+from qwen3_reference.tokenization.loading import ReferenceTokenizer, load_tokenizer
 from qwen3_reference.tokenization.stages import encoding
 
 __all__ = ["ReferenceTokenizer", "load_tokenizer", "record_tokenization", "tokenize"]

@@ -6,10 +6,11 @@ import shutil
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from random import Random
 
 from transformers import AutoTokenizer
 
-from qwen3_reference.vocabulary.corpus import read_corpus
+from qwen3_golden import ParityError
 from qwen3_reference.vocabulary.files import (
     ADDED_TOKENS,
     refuse_existing,
@@ -27,6 +28,38 @@ ROW_MULTIPLE = 64
 SEED = 71
 """Of the ids. With this one, ranks taken from ids change "brutalist", ".:.:", "ababab" and "aaaaa"."""
 TEMPLATE = Path(__file__).with_name("chat_template.jinja")
+_WORDS = "common_words.txt"
+"""One language a line, its words between spaces, or between "|" where it is written without spaces."""
+_SHUFFLES = 6
+_SHUFFLE_SEED = 25
+
+
+def read_corpus(directory: Path) -> list[str]:
+    """The texts of `directory`/*.txt by name, line ends as they stand; `ParityError` when there are none."""
+    texts = {path.name: path.read_bytes().decode("utf-8") for path in sorted(directory.glob("*.txt"))}
+    if not texts:
+        raise ParityError(
+            directory,
+            "there is nothing to train on",
+            expected="text files, *.txt",
+            got="none",
+            next_step="give the corpus folder: golden/tokenizers/corpus",
+        )
+    words = texts.pop(_WORDS, "")
+    return [*texts.values(), *_shuffled_words(words)]
+
+
+def _shuffled_words(lines: str) -> list[str]:
+    """Each line some times over in another order, so that each of its words occurs as often as any other."""
+    draw = Random(_SHUFFLE_SEED)
+    texts = []
+    for line in lines.splitlines():
+        between, joined = ("|", "") if "|" in line else (" ", " ")
+        words = line.split(between)
+        for _ in range(_SHUFFLES):
+            draw.shuffle(words)
+            texts.append(joined.join(words))
+    return texts
 
 
 def make_vocabulary(corpus: Path) -> tuple[dict[str, int], list[Merge]]:

@@ -81,9 +81,7 @@ class Noise(Numbers):
     def _rounded(self, x: Array, dtype: str) -> Array:
         if x.dtype.kind != "f":
             return x
-        by = ROUNDOFF.get(dtype, ROUNDOFF["float32"]) * np.abs(x)
-        by[_holds(x, dtype)] = 0
-        return self.moved(x, by)
+        return self.moved(x, np.where(_holds(x, dtype), 0, ROUNDOFF.get(dtype, ROUNDOFF["float32"]) * np.abs(x)))
 
     def matmul(self, a: Array, b: Array) -> Array:
         """A product whose partial sums were rounded, in any order."""

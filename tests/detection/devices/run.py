@@ -24,7 +24,7 @@ from qwen3_parity.recording.case import golden as case_of
 from qwen3_parity.recording.ours.network import EncoderDecoder, golden_dtype
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.wired import record_module
-from qwen3_reference.cache_name import CACHE
+from qwen3_reference.caches import CACHE
 
 
 @dataclass(frozen=True)

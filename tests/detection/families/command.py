@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from fnmatch import fnmatchcase
-from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -54,7 +53,7 @@ def families(
     rows = list[Family]()
     for row in _measured(names, workers, compiled=compiled, bfloat16=bfloat16, few=few):
         print(f"{row.family}: {row.honest} honest, {row.mistakes} mistakes", file=sys.stderr, flush=True)
-        rows.append(row)
+        rows = sorted((*rows, row), key=lambda row: names.index(row.family))
         if as_json is not None:  # an hour's rows outlive whatever ends it
             write_results(as_json, rows)
     screen, (head, *lines) = console(), cells(rows)
@@ -71,6 +70,8 @@ def families(
 
 _HEAD = """# Families of transformers
 
+Words: [glossary](glossary.md).
+
 Hugging Face's own models, tiny and loud, each judged by its own golden with module outputs alone: honest runs (SDPA,
 experts' implementations, other cuts of the steps, float64, other orders of sums) and seeded mistakes. `worst` is the
 largest share of a headroom that an honest run used, `smallest` that of the mildest mistake that was caught. Made by
@@ -78,6 +79,9 @@ largest share of a headroom that an honest run used, `smallest` that of the mild
 
 
 def _measured(names: Sequence[str], workers: int, **options: Any) -> Iterator[Family]:
-    """The families' rows, each as soon as it and those before it are there."""
+    """The families' rows, each as soon as it is there; what ends a family's run is an alarm of its own."""
     with ProcessPoolExecutor(workers, get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)) as pool:
-        yield from pool.map(partial(measured, **options), names)
+        families = {pool.submit(measured, name, **options): name for name in names}
+        for row in as_completed(families):
+            error = row.exception()
+            yield row.result() if error is None else Family(families[row], alarms=[f"harness bug: {error!r}"])

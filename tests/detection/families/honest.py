@@ -39,6 +39,8 @@ def runs(subject: Subject, *, compiled: bool = False) -> Iterator[Honest]:
     yield Honest("float64", lambda: _double(model), steps)
     for name, by in _KERNELS.items():
         yield Honest(name, lambda by=by: functions(by), steps)  # type: ignore[misc]
+    if torch.accelerator.is_available():
+        yield Honest("accelerator", lambda: _accelerated(model), steps)
     if compiled:
         yield Honest("compiled", lambda: _compiled(model), steps)
 
@@ -68,6 +70,13 @@ def _double(model: nn.Module) -> Iterator[None]:
     # A mask's least float64 is -inf in float32, and a row of these is NaN.
     with restored(model), functions({"softmax": _as_given}):
         model.double()
+        yield
+
+
+@contextmanager
+def _accelerated(model: nn.Module) -> Iterator[None]:
+    with restored(model):
+        model.to(torch.accelerator.current_accelerator())
         yield
 
 

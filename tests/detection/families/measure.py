@@ -44,7 +44,11 @@ def measured(family: str, *, compiled: bool = False, bfloat16: bool = False, few
     """Capture a family, then judge every honest run and every mistake; the first `few` of each alone, if not 0."""
     here = Family(family, NOTES.get(family, ""))
     with TemporaryDirectory(prefix="families-") as folder:
-        run = subject(family, bfloat16=bfloat16)
+        try:
+            run = subject(family, bfloat16=bfloat16)
+        except RuntimeError as error:
+            here.refused.append(f"the model itself does not run: {error}")
+            return here
         try:
             judge = Judge.of(run, Path(folder))
         except ParityError as error:
@@ -61,11 +65,14 @@ def _honest(here: Family, run: Subject, judge: Judge, every: Sequence[honest.Hon
     noise = _LEAST
     for variation in every:
         with variation.on():
-            noise = max(noise, run.gap(run.run(steps=variation.steps)))
             try:
+                noise = max(noise, run.gap(run.run(steps=variation.steps)))
                 candidate = judge.recorded(run.model, lambda steps=variation.steps: run.run(steps=steps))  # type: ignore[misc]
             except ParityError as error:
                 here.refused.append(f"{variation.name}: {_said(error)}")
+                continue
+            except (RuntimeError, NotImplementedError) as error:  # whatever torch has no kernel for
+                here.refused.append(f"{variation.name}: {next(iter(str(error).splitlines()), '')}")
                 continue
         said = judge.said(candidate)
         here.honest += 1

@@ -42,11 +42,12 @@ class Subject:
         results, state, start = [], None, 0
         with torch.no_grad():
             for length in steps:
-                part = _part(self.inputs, start, start + length) if len(steps) > 1 else dict(self.inputs)
+                inputs = {name: value.to(model.device) for name, value in self.inputs.items()}
+                part = _part(inputs, start, start + length) if len(steps) > 1 else inputs
                 more: dict[str, Any] = {} if state is None else {name: state}
                 output = model(**part, **more, use_cache=bool(name) and len(steps) > 1)
                 state = output.get(name) if name else None
-                results.append(result(output))
+                results.append(result(output).cpu())
                 start += length
         return torch.cat(results, 1)
 

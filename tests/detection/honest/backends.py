@@ -98,23 +98,11 @@ def _compile() -> Any:
 VARIATIONS = (
     Variation("eager", "our implementation as it is", ours()),
     Variation("sdpa", "torch's scaled_dot_product_attention", ours(backend="sdpa")),
-    Variation(
-        "flex",
-        "torch's flex_attention, not compiled",
-        ours(attending("flex", _flex, materialise=False), run={"backend": pb.FLEX}, shows=_unfused),
-    ),
-    Variation(
-        "flex_compiled",
-        "torch's flex_attention, compiled",
+    Variation("flex", "torch's flex_attention, not compiled",
+        ours(attending("flex", _flex, materialise=False), run={"backend": pb.FLEX}, shows=_unfused)),
+    Variation("flex_compiled", "torch's flex_attention, compiled",
         ours(attending("flex_compiled", _flex_compiled, materialise=False), run={"backend": pb.FLEX}, shows=_unfused),
-        _compiled_flex,
-        slow=True,
-    ),
-    Variation(
-        "compiled",
-        "every layer compiled",
-        ours(compiled, run={"backend": pb.COMPILED}, shows=outside_of_layers),
-        _short,
-        slow=True,
-    ),
-)
+        _compiled_flex, slow=True),
+    Variation("compiled", "every layer compiled", ours(compiled, run={"backend": pb.COMPILED}, shows=outside_of_layers),
+        _short, slow=True),
+)  # fmt: skip

@@ -175,19 +175,13 @@ VARIATIONS = (
     Variation("call_square_masks", "4-D bool masks instead of padding", ours(given(_square_masks)), _not_generating),
     Variation("call_added_masks", "4-D masks of 0 and -inf", ours(given(_added_masks)), _not_generating),
     Variation("call_explicit", "masks without padding and counted positions are given", ours(given(explicit))),
-    Variation(
-        "call_attentions",
-        "attention weights and hidden states returned",
-        ours(
-            given(_attentions, _emit_attentions),
-            shows=lambda row: not any(part in row.pattern for part in _ATTENTION),
-        ),
-    ),
-    Variation(
-        "call_static_cache", "a static cache with spare slots", ours(_static_cache, see=_without_spare), _shows_caches
-    ),
+    Variation("call_attentions", "attention weights and hidden states returned",
+        ours(given(_attentions, _emit_attentions),
+        shows=lambda row: not any(part in row.pattern for part in _ATTENTION))),
+    Variation("call_static_cache", "a static cache with spare slots", ours(_static_cache, see=_without_spare),
+        _shows_caches),
     Variation("call_training", "train mode, every dropout 0", ours(_training)),
     Variation("call_gradients", "gradients are recorded", ours(_with_gradients)),
     Variation("call_inference_mode", "inference mode", ours(around=torch.inference_mode)),
     Variation("head_copied", "a tied head stored as a copy", ours(_loud)),
-)
+)  # fmt: skip

@@ -61,12 +61,7 @@ VARIATIONS = (
     Variation("angles_quotient", "position / theta^k", ours(tables_of(_quotient))),
     Variation("fused_float64", "angles in float64, not shown", ours(tables_of(_exact), shows=_fused)),
     Variation("fused_quotient", "position / theta^k, not shown", ours(tables_of(_quotient), shows=_fused)),
-    *(
-        Variation(
-            f"fused_{'above' if ulps > 0 else 'below'}_{abs(ulps)}",
-            f"every frequency off by {ulps:+d} ulp, angles not shown",
-            ours(tables_of(_off(ulps)), shows=_fused),
-        )
-        for ulps in (1, 2, -1, -2)
-    ),
-)
+    *(Variation(f"fused_{'above' if ulps > 0 else 'below'}_{abs(ulps)}",
+        f"every frequency off by {ulps:+d} ulp, angles not shown",
+        ours(tables_of(_off(ulps)), shows=_fused)) for ulps in (1, 2, -1, -2)),
+)  # fmt: skip

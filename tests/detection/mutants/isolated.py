@@ -29,7 +29,8 @@ from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.text import record_tokenization
-from qwen3_parity.text.runner import Runner, read_tokenizer, runner_of
+from qwen3_parity.text.ours import read_tokenizer, runner_of
+from qwen3_parity.text.runner import Runner
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 

@@ -75,7 +75,7 @@ REASONS: Mapping[str, str] = {
     "T5B-10": "the same products as MLP-01 and MLP-04",
     "T5B-12": "needs a cached key that is exactly 0; past lengths that are wrong are POS-04 … POS-10",
     "T5B-13": "the same widths as PRJ-02",
-    "EMB-05": "refused: impl/test_impl_inputs_refused.py",
+    "EMB-05": "refused: impl/test_inputs_refused.py",
     "WLD-08": "an exception, no numbers; encdec/bfloat16 is a bfloat16 checkpoint that loads",
     "NUM-02": f"{_RESTATES}linear",
     "NUM-04": "equivalent: a sum in another order is honest and must pass",

@@ -133,29 +133,17 @@ def answer(model: Qwen3ForSeq2SeqLM, request: Request, steps: Sequence[int]) -> 
 
 # name: checkpoints (of the encoder, of the decoder), whether encoder keys are rotated, and the masks of both sides
 SUBJECTS: dict[str, tuple[str, str, bool, tuple[str, ...], tuple[str, ...]]] = {
-    "rotated": (
-        *("tied-encoder", "tied-decoder", True),
-        ("1111111", "0011111", "1111000"),
-        ("111111111", "110111111", "000111111"),
-    ),
-    "unrotated": (
-        *("tied-encoder", "tied-decoder", False),
-        ("111111", "001111", "111100"),
-        ("111111111", "110111111", "000111111"),
-    ),
-    "window": (
-        *("window-encoder", "window-decoder", True),
-        ("1" * 13, "000" + "1" * 10, "1" * 12 + "0"),
-        ("1" * 14, "0" + "1" * 13, "00" + "1" * 12),
-    ),
-    "qwen2": (
-        *("qwen2-encoder", "qwen2-decoder", True),
-        ("11111", "01111", "11100"),
-        ("1111111", "0011111", "0111111"),
-    ),
+    "rotated": (*("tied-encoder", "tied-decoder", True), ("1111111", "0011111", "1111000"),
+        ("111111111", "110111111", "000111111")),
+    "unrotated": (*("tied-encoder", "tied-decoder", False), ("111111", "001111", "111100"),
+        ("111111111", "110111111", "000111111")),
+    "window": (*("window-encoder", "window-decoder", True), ("1" * 13, "000" + "1" * 10, "1" * 12 + "0"),
+        ("1" * 14, "0" + "1" * 13, "00" + "1" * 12)),
+    "qwen2": (*("qwen2-encoder", "qwen2-decoder", True), ("11111", "01111", "11100"),
+        ("1111111", "0011111", "0111111")),
     "causal": (*("", "tied-decoder", True), ("", "", ""), ("111111111", "110111111", "000111111")),
     "long": (*("tied-encoder", "tied-decoder", True), ("1111111", "0011111"), ("1" * 70, "000" + "1" * 67)),
-}
+}  # fmt: skip
 
 
 def _inputs(stack: str, ids: torch.Tensor, mask: torch.Tensor) -> dict[str, Array]:

@@ -8,24 +8,21 @@ not quite what was read: it differs by the rounding of the op that made it, whic
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
 import numpy as np
 
 from qwen3_golden import Array, Tensor, pattern_of, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.values import Values, made_once
+from qwen3_parity.blame.tap_judge import TapJudge, judge
+from qwen3_parity.blame.values import made_once
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.scope import Scope
 from qwen3_spec import ops
 from qwen3_spec.site import Site
 
 Reads = Mapping[tuple[str, int], Sequence[str]]
-Gather = Callable[[Values, Tensor, Scope], Evidence | str]
-Judge = Callable[[OpVerdict, Evidence, Array | float], OpVerdict]
-"""`judge(verdict, evidence, extra)`: `extra` is noise, in the tap's own unit, that the evidence's ops do not have."""
 _CLEAR = 0.5
 """A share of the headroom that leaves nothing to ask."""
 _CLOSE = ("cos", "sin")
@@ -36,15 +33,13 @@ _ROW_PARALLEL = ("o_proj", "down_proj")
 """Products that are summed over processes: what goes in is dealt out to them by heads or channels."""
 
 
-def absorbed(
-    verdicts: Sequence[OpVerdict], reads: Reads, values: Values, scope: Scope, gather: Gather, judge: Judge
-) -> list[OpVerdict]:
+def absorbed(verdicts: Sequence[OpVerdict], reads: Reads, tap_judge: TapJudge) -> list[OpVerdict]:
     """The verdicts, each of them at its best with what the op may have absorbed; `reads` as in `way_back.excused`.
 
     Only ops that are right alone are computed through: a wrong one stays what is wrong. A choice never is: what was
     chosen is what the op behind it was given, whatever else might have been chosen as well.
     """
-    by_key = {(verdict.name, verdict.step): verdict for verdict in verdicts}
+    by_key, values = {(verdict.name, verdict.step): verdict for verdict in verdicts}, tap_judge.values
     for key, verdict in by_key.items():
         if verdict.share <= _CLEAR or verdict.op in _CLOSE:
             continue
@@ -54,7 +49,7 @@ def absorbed(
             for name in reads[key]
             if _right_alone(by_key, name, verdict.step) and not values.is_choice(name, verdict.step)
         )
-        again = [judge(verdict, *wider) for wider in _wider(item, names, values, scope, gather)]
+        again = [judge(verdict, *wider) for wider in _wider(item, names, tap_judge)]
         # What stays wrong is a fault of its own: the ops that it might have absorbed have no part in it.
         by_key[key] = min(
             [verdict, *(rejudged for rejudged in again if rejudged.passed and not rejudged.reason)],
@@ -68,17 +63,15 @@ def _right_alone(by_key: Mapping[tuple[str, int], OpVerdict], name: str, step: i
     return verdict is not None and verdict.passed and not verdict.reason
 
 
-def _wider(
-    item: Tensor, names: Sequence[str], values: Values, scope: Scope, gather: Gather
-) -> Iterator[tuple[Evidence, Array | float]]:
+def _wider(item: Tensor, names: Sequence[str], tap_judge: TapJudge) -> Iterator[tuple[Evidence, Array | float]]:
     """The tap's op with each of its inputs' ops, then with all of them; and as a product in rounded parts."""
-    patterns = [pattern_of(name) for name in names]
+    values, patterns = tap_judge.values, [pattern_of(name) for name in names]
     for dropped in dict.fromkeys([*((pattern,) for pattern in patterns), tuple(patterns)]):
-        evidence = gather(values.another(dropped=values.dropped.union(dropped)), item, scope) if dropped else ""
+        evidence = tap_judge.another(dropped=values.dropped.union(dropped)).evidence(item) if dropped else ""
         if not isinstance(evidence, str) and evidence.actual.dtype.kind == "f":
             yield evidence, _sum_begins_with_residual(evidence.site, dropped)
     if item.info.name.endswith(_ROW_PARALLEL) and values.dtype in (pb.BF16, pb.F16):
-        evidence = gather(values, item, scope)
+        evidence = tap_judge.evidence(item)
         if not isinstance(evidence, str):
             for parts in _PARTS:
                 yield evidence, ROUNDOFF[values.dtype] * _sizes_of_parts(evidence.site, parts)

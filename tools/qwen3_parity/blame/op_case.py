@@ -5,12 +5,12 @@ The inputs are the golden's (`check` holds the candidate's against them bit for 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, tensor
-from qwen3_parity.blame.op_plan import Plan
-from qwen3_parity.blame.op_plans import PLANS
+from qwen3_golden.op_table import OP_TABLE
+from qwen3_parity.blame.op_plan import Plan, laid_out, plan_of
 from qwen3_reference.checkpoints.spec_configs import spec_config
 
 _OUTPUT = "output."
@@ -55,7 +55,8 @@ def network_of(golden: Recording, candidate: Recording) -> OpNetwork | None:
         recorded = candidate.get(*item.key) if item.info.name.startswith(_OUTPUT) else item
         if tap is None or recorded is None or not _comparable(recorded, item):
             continue
-        tensors.append(_tap(tap, _step_of(tap, step), recorded, plan))
+        axes = OP_TABLE[golden.case.op].tensors[item.info.name].axes
+        tensors.append(_tap(tap, _step_of(tap, step), recorded, axes))
         names[tap] = item.info.name
         if item.info.name.startswith(_OUTPUT):
             outputs.add(tap)
@@ -76,12 +77,10 @@ def _plan(case: pb.Case, arrays: Mapping[str, Array]) -> Plan | None:
     """Where the tensors stand; None for what does not hold to the convention of op cases (somebody's own golden)."""
     numbers = {attribute.key: attribute.value for attribute in case.attributes}
     try:
-        plan = PLANS[case.op](arrays, numbers) if case.op in PLANS else None
+        plan = plan_of(case.op, arrays, numbers)
         if plan is not None:
             spec_config(plan.config)
-    except (ArithmeticError, IndexError, KeyError, ValueError):
-        return None
-    if plan is None or any(name not in arrays for name in plan.weights if not name.endswith("bias")):
+    except (ArithmeticError, KeyError, ValueError):
         return None
     return plan
 
@@ -97,11 +96,10 @@ def _comparable(actual: Tensor, expected: Tensor) -> bool:
     return same_kind and actual.array.shape == expected.array.shape
 
 
-def _tap(name: str, step: int, item: Tensor, plan: Plan) -> Tensor:
+def _tap(name: str, step: int, item: Tensor, axes: Sequence[str]) -> Tensor:
     tap_place = place(name, 1)
     assert tap_place is not None, name
-    reshape = plan.reshaped.get(item.info.name)
-    array = item.array if reshape is None else reshape(item.array)
+    array = laid_out(item.array, axes, tap_place.axes)
     info = pb.Tensor(
         name=name, step=step, dtype=item.info.dtype, shape=array.shape, axes=tap_place.axes, op=tap_place.op
     )

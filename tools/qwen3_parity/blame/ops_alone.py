@@ -7,11 +7,9 @@ from dataclasses import replace
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.blame.op_case import network_of
-from qwen3_parity.blame.replay import gather, judge
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 
 
@@ -41,17 +39,9 @@ def op_alone(expected: Recording, actual: Recording) -> list[OpVerdict]:
     network = network_of(expected, actual)
     if network is None:
         return []
-    scope, verdicts = Scope(network.recording), list[OpVerdict]()
-    for item in network.recording:
-        values = Values(network.recording, network.weights, network.recording)
-        place = values.place(item.info.name)
-        if place is None or place.name not in network.outputs:
-            continue
-        verdict = OpVerdict(place.name, item.info.step, place.op)
-        evidence = gather(values, item, scope)
-        judged = replace(verdict, reason=evidence) if isinstance(evidence, str) else judge(verdict, evidence)
-        verdicts.append(replace(judged, name=network.named(judged.name), step=0))
-    return verdicts
+    judge = TapJudge.of(network.recording, network.weights, network.recording)
+    outputs = [item for item in network.recording if item.info.name in network.outputs]
+    return [replace(judge.another().alone(item)[0], name=network.named(item.info.name), step=0) for item in outputs]
 
 
 def nothing_judged(case: str, candidate: str, got: str) -> Problem:

@@ -14,8 +14,8 @@ from qwen3_encdec.tokenizer.unicode_tables import UnicodeTables, unicode_tables
 from qwen3_golden import ParityError, pb
 from qwen3_golden.errors import unwritable
 from qwen3_golden.whole import write_whole
-from qwen3_parity.text.runner import as_parity_error, read_tokenizer
-from qwen3_reference.capture.provenance import provenance
+from qwen3_parity.text.ours import as_parity_error, read_tokenizer
+from qwen3_reference.provenance import provenance
 
 MAGIC = "qwen3.tokenizer"
 SCHEMA_MAJOR = 1

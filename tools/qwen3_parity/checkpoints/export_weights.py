@@ -17,12 +17,12 @@ from qwen3_golden.whole_folder import whole_folder
 from qwen3_golden.wire import MAX_FILE_BYTES
 from qwen3_parity.checkpoints.export_tokenizer import export_tokenizer
 from qwen3_parity.checkpoints.weight_remarks import remark
-from qwen3_reference.capture.provenance import provenance
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.exported import belongs
 from qwen3_reference.checkpoints.safetensors_header import SIZE_BYTES
 from qwen3_reference.checkpoints.stored import Stored, weight_files
 from qwen3_reference.checkpoints.weights import checkpoint_message, stored_tensors
+from qwen3_reference.provenance import provenance
 
 TOKENIZER = "tokenizer.pb"
 _TENSOR_BYTES = 512  # more than a tensor's metadata, head and padding need

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -125,6 +126,25 @@ budget_option = click.option(
     help="Cut the search for mistakes then, and say so; without it, it ends by itself, on every machine alike.",
 )
 """--budget, which the command gets as `deadline`, a moment of the monotonic clock in seconds."""
+
+
+def typed(**instead: object) -> str:
+    """The command that runs, as it was typed, some options with another value."""
+    context = click.get_current_context()
+    options, rest = ["qwen3-parity", context.info_name or ""], list[str]()
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        if context.get_parameter_source(name) is not click.core.ParameterSource.COMMANDLINE:
+            continue
+        value = instead.get(name, context.params[name])
+        values = list(map(str, value if isinstance(value, tuple) else (value,)))
+        if isinstance(parameter, click.Argument):
+            rest += ["--", *values]
+        elif isinstance(parameter, click.Option) and parameter.is_flag:
+            options.append(parameter.opts[-1])
+        else:
+            options += [word for text in values for word in (parameter.opts[-1], text)]
+    return shlex.join([*options, *rest])
 
 
 def examples(*commands: str) -> str:

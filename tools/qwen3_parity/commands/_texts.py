@@ -15,6 +15,7 @@ from qwen3_golden.regular_file import open_regular
 from qwen3_golden.stages import stages_in
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from qwen3_reference.tokenization.loading import ReferenceTokenizer
@@ -27,11 +28,12 @@ def check_texts(
 
     What `out` gets is Hugging Face's recording. Raises `UsageError` where there is no text.
     """
+    refuse_unsupported()
     from qwen3_parity.recording.request import tokenizer_directory
     from qwen3_parity.recording.text import recorded
     from qwen3_parity.report import verdicts as report
     from qwen3_parity.text.compare import check_tokenization, joined
-    from qwen3_parity.text.runner import ours
+    from qwen3_parity.text.ours import ours
     from qwen3_parity.text.show import texts_table
     from qwen3_reference.tokenization.recorded import load_tokenizer
 
@@ -71,8 +73,8 @@ def check_texts(
 
 def _recording(directory: Path) -> Recording:
     """A golden of this tokenizer, without any text."""
-    from qwen3_reference.capture.provenance import provenance
-    from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+    from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
+    from qwen3_reference.provenance import provenance
 
     run = pb.Run(arithmetic=pb.ARITHMETIC_NONE, backend=pb.BACKEND_NONE)
     case = pb.Case(name="capture/texts", mode=pb.TOKENIZATION, checkpoint=[tokenizer_checkpoint(directory)])

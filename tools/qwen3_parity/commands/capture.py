@@ -14,6 +14,7 @@ from qwen3_parity.commands import DIRECTORY, FILE, examples, model_option, outpu
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.judge.spoken import as_filed
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 _REQUEST = "request.pb"
 DTYPES = ("float32", "bfloat16", "float16")
@@ -103,6 +104,7 @@ def capture(
     A reranker's template is part of its text: for Qwen3-Reranker a --text is the whole prompt, from its system message
     with the instruction, query and document in it, to the empty <think> block behind which it answers no or yes.
     """
+    refuse_unsupported()
     if texts or ids or tiny:
         _refuse_together(ctx, tiny=bool(tiny))
         around = {"padding": padding or "", "pool": bool(pool), "dimensions": dimensions or 0, "score": score or ""}

@@ -27,6 +27,7 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.next_command import with_model
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.next_step import after_check, after_folder
 from qwen3_parity.report.output import Output
 
 
@@ -116,7 +117,7 @@ def _folder(path: Path, levels: tuple[str, ...], junit: Path | None, output: Out
     output.finish(
         folder.exit_code,
         folders.closing(folder),
-        lambda: folders.to_json(folder),
+        lambda: folders.to_json(folder) | {"next": after_folder(folder, levels)},
         lambda: [folders.terminal(folder, every=output.verbose)],
     )
 
@@ -135,6 +136,6 @@ def _recording(
     output.finish(
         verdicts.exit_code,
         report.summary(verdicts),
-        verdicts.to_json,
+        lambda: verdicts.to_json() | {"next": after_check(verdicts, checkpoint.model)},
         lambda: [report.terminal(verdicts, every=output.verbose)],
     )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import random
+import signal
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from importlib.util import find_spec
+from itertools import count as numbers
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,7 +17,7 @@ import click
 from qwen3_golden import GOLDEN_ROOT, ParityError, pb, read
 from qwen3_golden.contract import released_cases
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import examples, output_options, selection_options
+from qwen3_parity.commands import examples, output_options, selection_options, typed
 from qwen3_parity.conformance.known import Known, expected, load, surprises
 from qwen3_parity.conformance.port import Limits, Port
 from qwen3_parity.conformance.requests import is_asked
@@ -26,7 +28,9 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.candidates import golden_names
 from qwen3_parity.judge.selection import EVERY, Selection
 from qwen3_parity.report import conformance as report
+from qwen3_parity.report.next_step import Next, after_conformance
 from qwen3_parity.report.output import Output
+from qwen3_parity.report.progress import Progress
 
 if TYPE_CHECKING:
     from hypothesis.strategies import SearchStrategy
@@ -95,7 +99,7 @@ def conformance(
     golden, they are drawn from its graph, of other lengths and paddings.
 
     Whatever the port does, the run goes on. Exit code 1 where a case fails that is not among the known ones, where a
-    known one does not fail or fails otherwise, and where nothing was judged.
+    known one does not fail or fails otherwise, and where nothing was judged. Interrupted, it judges what was answered.
     """
     chosen = {file: read(file).case for file in files}
     goldens = {case.name: file for file, case in chosen.items()} or golden_names()
@@ -121,7 +125,7 @@ def conformance(
             count=update.count,
         )
         fresh = None
-        if drawn is not None and result.folder is not None:
+        if drawn is not None and result.goes_on:
             fresh = _fresh(command, limits, drawn, seed, count, save, update, demanded=demanded)
             fresh.against = "the golden's graph" if graphs else fresh.against
     _finish(result, fresh, listed, cases, lacking, out, junit, output)
@@ -141,7 +145,8 @@ def _finish(
     failed = dict(result.failed)
     if fresh and fresh.failure:
         failed[fresh.failure.name] = fresh.failure.message
-    lines = list(surprises(listed, failed, list(dict.fromkeys([*cases, *failed]))))
+    asked = [name for name in cases if name not in result.not_judged]
+    lines = list(surprises(listed, failed, list(dict.fromkeys([*asked, *failed]))))
     as_listed = expected(listed, failed)
     if junit:
         write_whole(junit, report.junit(result, fresh, cases, lines, as_listed))
@@ -149,13 +154,24 @@ def _finish(
     shown = report.terminal(result, fresh, lines, len(as_listed), out, diagnoses, every=output.verbose)
     if lacking:
         shown.append(f"no fresh cases: {lacking}, pip install 'qwen3-parity[conformance]'")
+
+    def following() -> Next:
+        return after_conformance(result, fresh, lines, as_listed, typed(out=out and _beside(out)), out)
+
     code = int(bool(lines or result.folder is None or report.remarks(result, fresh)))
+    if stop := report.stopped(result, fresh):
+        code = 128 + int(getattr(stop, "signal", signal.SIGINT))
     output.finish(
         code,
         report.verdict(result, fresh, lines),
-        lambda: report.to_json(result, fresh, lines, code, diagnoses),
+        lambda: report.to_json(result, fresh, lines, code, diagnoses) | {"next": following()},
         lambda: shown,
     )
+
+
+def _beside(out: Path) -> Path:
+    """A folder beside that of the answers, which is not there yet."""
+    return next(path for number in numbers(2) if not (path := out.with_name(f"{out.name}-{number}")).exists())
 
 
 def _cases(selection: Selection, levels: Sequence[str], goldens: Mapping[str, Path], *, by_file: bool) -> list[str]:
@@ -220,7 +236,7 @@ def _fresh(
     seed: int | None,
     count: int,
     save: Path,
-    progress: Callable[[str], None],
+    progress: Progress,
     *,
     demanded: bool,
 ) -> Fresh:
@@ -233,11 +249,11 @@ def _fresh(
     with tempfile.TemporaryDirectory() as home, Port(command, limits) as port:
         set_hypothesis_home_dir(home)  # or it leaves a folder where people work
         try:
-            outcome = fresh(port.ask, drawn, number, count, save, progress)
+            outcome = fresh(port.ask, drawn, number, count, save, progress, progress.count)
         finally:
             set_hypothesis_home_dir(None)
     outcome.remarks += port.remarks
-    if demanded and not outcome.judged:
+    if demanded and not outcome.judged and outcome.stopped is None:
         outcome.remarks.append(f"{count} fresh cases were asked for, and none was answered")
     return outcome
 

@@ -20,6 +20,7 @@ from qwen3_parity.commands import (
 from qwen3_parity.commands._candidates import Checkpoint, both, candidates_argument, folder_of
 from qwen3_parity.judge.match import refuse_weights
 from qwen3_parity.judge.next_command import with_model
+from qwen3_parity.report.next_step import after_diagnosis, after_folder_diagnosis, after_texts
 from qwen3_parity.report.output import Output
 
 
@@ -58,17 +59,16 @@ def diagnose(
         folders(folder, output, partial=partial, work=effort * ENOUGH, deadline=deadline)
     golden, candidate = both(files)
     refuse_weights(candidate, golden)
-    directory = checkpoint.directory(golden.case)
     if golden.case.mode == pb.TOKENIZATION:
-        tokenizers(golden, candidate, directory, output, partial=partial)
+        tokenizers(golden, candidate, checkpoint, output, partial=partial)
     with output.progress("reading") as update:
-        weights = weights_of(golden, checkpoint.root, directory)
+        weights = weights_of(golden, checkpoint.root, checkpoint.directory(golden.case))
         diagnosis = find(golden, candidate, weights, update, partial=partial, work=effort * ENOUGH, deadline=deadline)
     diagnosis = replace(diagnosis, verdicts=with_model(diagnosis.verdicts, model))
     output.finish(
         diagnosis.verdicts.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
@@ -85,24 +85,26 @@ def folders(path: Path, output: Output, *, partial: bool, work: float, deadline:
     output.finish(
         diagnosis.folder.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_folder_diagnosis(diagnosis)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 
 
 def tokenizers(
-    golden: Recording, candidate: Recording, model: Path | None, output: Output, *, partial: bool
+    golden: Recording, candidate: Recording, checkpoint: Checkpoint, output: Output, *, partial: bool
 ) -> NoReturn:
     """Print the diagnosis of a tokenizer and exit with the verdict's code."""
     from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of
     from qwen3_parity.report import text_diagnoses as pages
     from qwen3_parity.report.verdicts import summary
 
+    directory = directory_of(golden, checkpoint.directory(golden.case))
     with output.progress("reading") as update:
-        diagnosis = diagnose_tokenization(golden, candidate, directory_of(golden, model), update, partial=partial)
+        diagnosis = diagnose_tokenization(golden, candidate, directory, update, partial=partial)
+    diagnosis = replace(diagnosis, verdicts=with_model(diagnosis.verdicts, checkpoint.model))
     output.finish(
         diagnosis.verdicts.exit_code,
         summary(diagnosis.verdicts),
-        lambda: pages.to_json(diagnosis),
+        lambda: pages.to_json(diagnosis) | {"next": after_texts(diagnosis, checkpoint.model)},
         lambda: [pages.terminal(diagnosis)],
     )

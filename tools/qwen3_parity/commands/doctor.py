@@ -27,7 +27,7 @@ def doctor(context: click.Context, output: Output) -> None:
     """
     by_name = {extra.name: extra for extra in extras()}
     commands = {verb: COMMANDS.get(verb, "") for verb in _verbs(context)}
-    ready = {verb: not needs or by_name[needs].installed for verb, needs in commands.items()}
+    ready = {verb: not needs or not by_name[needs].lacks for verb, needs in commands.items()}
     broken = _broken()
     data = {
         "python": platform.python_version(),
@@ -52,13 +52,12 @@ def _shown(
     table = Table("extra", "installed", "commands", box=None)
     table.add_row("", "yes", ", ".join(verb for verb, needs in commands.items() if not needs))
     for name, extra in by_name.items():
-        lacks = [package for package, number in extra.versions.items() if number is None]
         verbs = [
             *(verb for verb, needs in commands.items() if needs == name),
             *([OPTIONS[name]] if name in OPTIONS else []),
         ]
         versions = ", ".join(f"{package} {number or '–'}" for package, number in extra.versions.items())
-        state = versions if output.verbose else f"no: {', '.join(lacks)}" if lacks else "yes"
+        state = versions if output.verbose else f"no: {', '.join(extra.lacks)}" if extra.lacks else "yes"
         table.add_row(name, state, ", ".join(verbs))
     yield table
     yield f"goldens: {GOLDEN_ROOT}"

@@ -1,8 +1,9 @@
-"""Propose which module of a model holds which tap: match-names."""
+"""Propose which module of a model, or array of a dump, holds which tap: match-names."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -12,49 +13,53 @@ from qwen3_parity.commands import CASE_OR_FILE, FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
+if TYPE_CHECKING:
+    from qwen3_parity.recording.case import Case
+    from qwen3_parity.recording.matches import Match
 
-@click.command(epilog=examples("qwen3-parity match-names decoder/plain --impl my_package.model:build --out names.toml"))
+
+@click.command(
+    epilog=examples(
+        "qwen3-parity match-names decoder/plain --impl my_package.model:build --out names.toml",
+        "qwen3-parity match-names decoder/plain my_dump.safetensors --out names.toml",
+    )
+)
 @click.argument("golden", shell_complete=CASE_OR_FILE)
-@click.option("--impl", required=True, help="The model, as package.module:factory.")
+@click.argument("dump", required=False, type=FILE)
+@click.option("--impl", help="The model, as package.module:factory.")
 @click.option("--out", type=FILE, default="names.toml", show_default=True, help="The name map.")
 @output_options("")
-def match_names(golden: str, impl: str, out: Path, output: Output) -> None:
-    """Propose which module of a torch model is which tap of GOLDEN, a file or a case's name.
+def match_names(golden: str, dump: Path | None, impl: str | None, out: Path, output: Output) -> None:
+    """Propose which module of a torch model, or array of a DUMP, is which tap of GOLDEN, a file or a case's name.
 
-    From order, shapes and numbers; each entry says how sure it is. The factory gets the case and its checkpoint
-    directories by role, and returns the module with these weights. Look at what is not certain in the file, then give
-    it to record --names or parity --names, or to qwen3_parity.record.
+    From order, shapes and numbers; each entry says how sure it is. A model's factory gets the case and its checkpoint
+    directories by role, and returns the module with these weights. Of a DUMP, as dump import reads it, numbers alone
+    say which array is which tap. Look at what is not certain in the file, then give it to --names of record, parity or
+    dump import, or to qwen3_parity.record.
     """
-    from torch import nn
-
-    from qwen3_parity.checkpoints.weights import checkpoint_directories
     from qwen3_parity.recording import case as cases
-    from qwen3_parity.recording.match_names import SURE, as_toml
-    from qwen3_parity.recording.match_names import match_names as match
-    from qwen3_parity.recording.record import foreign_code, load_factory
+    from qwen3_parity.recording.matches import SURE, as_toml
 
+    if (dump is None) == (impl is None):
+        raise click.UsageError("give a DUMP, or a model with --impl")
     case = cases.golden(golden)
-    with output.progress(f"building {impl}"):
-        build = load_factory(impl)
-        with foreign_code(case.golden.case):
-            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
-    if not isinstance(module, nn.Module):
-        raise ParityError(
-            impl,
-            "the factory builds no torch module, so there are no modules to name",
-            expected="a torch.nn.Module",
-            got=type(module).__name__,
-            next_step="return the model itself, or write a runner: qwen3-parity record --impl",
-        )
-    with output.progress(f"running {impl}"), foreign_code(case.golden.case):
-        matches, missing = match(module, case)
+    if dump is not None:
+        from qwen3_parity.recording.dumps.match_dump import match_dump
+
+        with output.progress(f"reading {dump}"):
+            matches, missing = match_dump(dump, case)
+        following = command("dump import", golden, dump, "--names", out)
+    else:
+        assert impl is not None
+        matches, missing = _of_model(impl, case, output)
+        following = command("record", golden, "--impl", impl, "--names", out)
     if not matches:
         raise ParityError(
-            impl,
-            "nothing in the model looks like a tap of this case",
-            expected=f"modules with the shapes and weights of {case.name}",
+            impl or str(dump),
+            "nothing in it looks like a tap of this case",
+            expected=f"modules with the shapes and weights of {case.name}, or arrays with its numbers",
             got="none",
-            next_step="build the model by the case's own checkpoint, the factory's second argument",
+            next_step="build the model by the case's own checkpoint, and give it the case's own inputs",
         )
     text = as_toml(matches)
     write_whole(out, text)
@@ -72,6 +77,30 @@ def match_names(golden: str, impl: str, out: Path, output: Output) -> None:
         "missing": list(missing),
     }
     shown = [text, *[f"no place was found for {', '.join(missing)}"] * bool(missing)]
-    shown.append(f"{out}\nnext: {command('record', golden, '--impl', impl, '--names', out)}")
+    shown.append(f"{out}\nnext: {following}")
     line = f"{out}: {len(matches)} names, none found for {len(missing)} taps"
     output.finish(0, line, lambda: data, lambda: shown)
+
+
+def _of_model(model: str, case: Case, output: Output) -> tuple[list[Match], list[str]]:
+    """The entries for a factory's model, and the taps that it has no place for."""
+    from torch import nn
+
+    from qwen3_parity.checkpoints.weights import checkpoint_directories
+    from qwen3_parity.recording.match_names import match_names as match
+    from qwen3_parity.recording.record import foreign_code, load_factory
+
+    with output.progress(f"building {model}"):
+        build = load_factory(model)
+        with foreign_code(case.golden.case):
+            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+    if not isinstance(module, nn.Module):
+        raise ParityError(
+            model,
+            "the factory builds no torch module, so there are no modules to name",
+            expected="a torch.nn.Module",
+            got=type(module).__name__,
+            next_step="return the model itself, or write a runner: qwen3-parity record --impl",
+        )
+    with output.progress(f"running {model}"), foreign_code(case.golden.case):
+        return match(module, case)

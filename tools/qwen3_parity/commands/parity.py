@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.console import RenderableType
@@ -16,6 +17,7 @@ from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report import folder_diagnosis as diagnoses
 from qwen3_parity.report import verdicts as report
+from qwen3_parity.report.next_step import after_folder_diagnosis
 from qwen3_parity.report.output import Output
 
 
@@ -74,4 +76,7 @@ def parity(
             yield report.overview(folder.results)
         yield f"report: {page}"
 
-    output.finish(folder.exit_code, report.closing(folder.results), lambda: folders.to_json(folder), shown)
+    def to_json() -> dict[str, Any]:
+        return folders.to_json(folder) | {"next": after_folder_diagnosis(diagnosis)}
+
+    output.finish(folder.exit_code, report.closing(folder.results), to_json, shown)

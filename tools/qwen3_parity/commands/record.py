@@ -23,6 +23,7 @@ from qwen3_parity.commands._candidates import Checkpoint
 from qwen3_parity.judge.golden_path import case_names, golden_path, no_such_case
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.tap_sets import TAP_SETS
+from qwen3_parity.report.next_step import CHECKED, after_recording, step
 from qwen3_parity.report.output import Output, refusal
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def record(
     data["golden"] = golden
     lines = [*_lines(path, data, output), f"next: {next_step}"]
     data["left_out"] = sorted(data["left_out"])
-    output.finish(0, str(path), lambda: data | {"next_step": next_step}, lambda: lines)
+    output.finish(0, str(path), lambda: data | {"next": after_recording(golden, path, model)}, lambda: lines)
 
 
 def _is_glob(golden: str) -> bool:
@@ -152,5 +153,6 @@ def _several(glob: str, folder: Path, implementation: Callable[[pb.Case], Implem
     next_step = command("check", folder)
     verdict = f"{folder}: {len(recorded)} of {len(names)} cases recorded"
     lines += [verdict, f"next: {next_step}"]
-    answer = {"recordings": recorded, "refused": [refusal(error) for error in refused], "next_step": next_step}
+    following = step("run", "", command("check", "--json", folder), CHECKED)
+    answer = {"recordings": recorded, "refused": [refusal(error) for error in refused], "next": following}
     output.finish(2 if refused else 0, verdict, lambda: answer, lambda: lines)

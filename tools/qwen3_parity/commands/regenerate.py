@@ -12,6 +12,7 @@ from rich.table import Table
 from qwen3_parity.commands import FILE, examples, output_options, selection_options
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 
 @click.command(
@@ -30,6 +31,7 @@ def regenerate(
     selection: Selection, only_check: bool, accept: bool, reason: str | None, out: Path, output: Output
 ) -> None:
     """Record the committed goldens again in a clean process, and show what differs."""
+    refuse_unsupported()
     from qwen3_parity.recording import regenerate as again
 
     if accept and not (reason and reason.strip()):

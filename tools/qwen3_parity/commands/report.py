@@ -84,10 +84,6 @@ def report(
         raise click.UsageError("--date is for --format card")
     if (history is None) != (label is None):
         raise click.UsageError("--history and --label go together")
-    if kind == "html":
-        from qwen3_parity.report.page.plots import drawing_code
-
-        drawing_code()  # without the extra, nobody waits for a diagnosis first
     options = _Options(checkpoint, partial, deadline)
     document, code = _of_one(files, options) if folder is None else _of_folder(folder, options)
     if against is not None:
@@ -181,8 +177,10 @@ def _write(kind: str, out: Path | None, document: Report) -> None:
         from qwen3_parity.report.page.html import html
 
         page = out or _PAGE
-        write_whole(page, html(document, plots=True))
-        console().print(f"{sentence(document)}\nreport: {page}", soft_wrap=True)
+        write_whole(page, html(document))
+        names = [mistake.name for mistake in document.mistakes if mistake.name]
+        lines = [sentence(document), *([f"by name: {', '.join(names)}"] if names else []), f"report: {page}"]
+        console().print("\n".join(lines), soft_wrap=True)
         return
     from qwen3_parity.report.markdown import markdown
 

@@ -12,21 +12,21 @@ import numpy as np
 from hypothesis import strategies as st
 
 from qwen3_golden import Array, pb
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_golden.writer import tensor
 from qwen3_parity.conformance.drawn import lengths
-from qwen3_parity.conformance.specified import write_op
+from qwen3_parity.conformance.specified import stored, write_op
 from qwen3_spec import FLOAT64, ops
 
 VALUES = ("plain", "ties", "equal rows", "outliers", "huge", "tiny", "denormal")
 _FACTORS = {"huge": 1e6, "tiny": 1e-4, "denormal": 3e-39}
-Given = Mapping[str, Array]
+Operands = tuple[Array | None, ...]
 
 
 class Alone(NamedTuple):
-    """How an op is drawn: its `tensors(drawn, draw)`, the `axes` of its outputs, and its numbers, `attributes`."""
+    """How an op is drawn: its `operands(drawn, draw)` in the order of its row in `OP_TABLE`, and its `attributes`."""
 
-    tensors: Callable[[Op, np.random.Generator], Given]
-    axes: tuple[str, ...]
+    operands: Callable[[Op, np.random.Generator], Operands]
     attributes: Callable[[Op], Mapping[str, float]] = lambda _: {}
 
 
@@ -61,8 +61,12 @@ class Op:
     def write(self, folder: Path) -> None:
         """The case with its golden."""
         alone = OPS[self.op]
-        drawn = alone.tensors(self, np.random.Generator(np.random.SFC64(self.seed)))
-        arrays = {name: _stored(array) for name, array in drawn.items()}
+        drawn = alone.operands(self, np.random.Generator(np.random.SFC64(self.seed)))
+        arrays = {
+            row.name: stored(array)
+            for row, array in zip(OP_TABLE[self.op].operands, drawn, strict=True)
+            if array is not None
+        }
         text = ", ".join(f"{key} {value}" for key, value in vars(self).items() if key != "seed")
         case = pb.Case(
             name=self.name,
@@ -73,10 +77,18 @@ class Op:
             description=f"Drawn, against the specification: {text}.",
         )
         tensors = [tensor(name, array, op=name.partition(".")[0]) for name, array in arrays.items()]
-        write_op(case, tensors, alone.axes, self.seed, folder)
+        write_op(case, tensors, self.seed, folder)
 
-    def like(self, draw: np.random.Generator, *shape: int) -> Array:
+    def shape(self, operand: str) -> tuple[int, ...]:
+        """The sizes of an operand's axes."""
+        sizes = {"batch": self.batch, "query": self.query, "key": self.key, "slot": self.key, "head_dim": self.head_dim}
+        sizes |= dict(zip(("heads", "kv_heads"), self.heads, strict=True))
+        sizes |= dict.fromkeys(("hidden", "in", "intermediate"), self.width) | dict.fromkeys(("out", "vocab"), self.out)
+        return tuple(sizes[axis] for axis in OP_TABLE[self.op].tensors[operand].axes)
+
+    def like(self, draw: np.random.Generator, operand: str) -> Array:
         """Numbers as `values` says: the last axis is a row."""
+        shape = self.shape(operand)
         x = draw.standard_normal(shape)
         if self.values == "ties":
             x = np.full(shape, 0.75)
@@ -87,56 +99,35 @@ class Op:
         return np.asarray(x * _FACTORS.get(self.values, 1.0))
 
 
-def _stored(array: Array) -> Array:
-    return np.ascontiguousarray(array.astype(np.float32) if array.dtype.kind == "f" else array)
-
-
 def _against(drawn: Op) -> float:
     """What the other factor of a product is multiplied by, so that no result of numbers below the normal ones is."""
     return 1e6 if drawn.values == "denormal" else 1.0
 
 
-def _norm(drawn: Op, draw: np.random.Generator) -> Given:
-    heads = drawn.op == "head_norm"
-    last = drawn.head_dim if heads else drawn.width
-    shape = (drawn.batch, drawn.query, drawn.heads[0], last) if heads else (drawn.batch, drawn.query, last)
-    return {"input.x": drawn.like(draw, *shape), "parameter.weight": draw.uniform(-1.9, 1.9, last)}
+def _norm(drawn: Op, draw: np.random.Generator) -> Operands:
+    return drawn.like(draw, "input.x"), draw.uniform(-1.9, 1.9, drawn.shape("parameter.weight"))
 
 
-def _linear(drawn: Op, draw: np.random.Generator) -> Given:
-    inputs = {
-        "input.x": drawn.like(draw, drawn.batch, drawn.query, drawn.width),
-        "parameter.weight": draw.standard_normal((drawn.out, drawn.width)) * _against(drawn),
-    }
-    return inputs | ({"parameter.bias": draw.standard_normal(drawn.out)} if drawn.biased else {})
+def _linear(drawn: Op, draw: np.random.Generator) -> Operands:
+    x = drawn.like(draw, "input.x")
+    weight = draw.standard_normal(drawn.shape("parameter.weight")) * _against(drawn)
+    return x, weight, draw.standard_normal(drawn.shape("parameter.bias")) if drawn.biased else None
 
 
-def _embedding(drawn: Op, draw: np.random.Generator) -> Given:
-    ids = drawn.out - 1 - draw.integers(0, min(3, drawn.out), (drawn.batch, drawn.query))
-    return {"input.ids": ids, "parameter.weight": drawn.like(draw, drawn.out, drawn.width)}
+def _embedding(drawn: Op, draw: np.random.Generator) -> Operands:
+    ids = drawn.out - 1 - draw.integers(0, min(3, drawn.out), drawn.shape("input.ids"))
+    return ids, drawn.like(draw, "parameter.weight")
 
 
-def _positions(drawn: Op) -> Array:
-    return np.arange(drawn.batch)[:, None] * 5 + np.arange(drawn.query)[None] + drawn.first_position
+def _rope(drawn: Op, draw: np.random.Generator) -> Operands:
+    positions = np.arange(drawn.batch)[:, None] * 5 + np.arange(drawn.query)[None] + drawn.first_position
+    inv_freq = ops.inv_freq.forward(drawn.head_dim, 1e6).astype(np.float32)
+    angles = np.tile(positions[..., None] * inv_freq.astype(np.float64), 2)
+    return drawn.like(draw, "input.q"), drawn.like(draw, "input.k"), np.cos(angles), np.sin(angles)
 
 
-def _inv_freq(drawn: Op) -> Array:
-    return ops.inv_freq.forward(drawn.head_dim, 1e6).astype(np.float32)
-
-
-def _rope(drawn: Op, draw: np.random.Generator) -> Given:
-    angles = np.tile(_positions(drawn)[..., None] * _inv_freq(drawn).astype(np.float64), 2)
-    shapes = ((drawn.batch, heads, drawn.query, drawn.head_dim) for heads in drawn.heads)
-    inputs = {f"input.{x}": drawn.like(draw, *shape) for x, shape in zip("qk", shapes, strict=True)}
-    return inputs | {"input.cos": np.cos(angles), "input.sin": np.sin(angles)}
-
-
-def _pair(drawn: Op, draw: np.random.Generator) -> Given:
-    heads, kv_heads = drawn.heads
-    return {
-        "input.q": drawn.like(draw, drawn.batch, heads, drawn.query, drawn.head_dim),
-        "input.k": draw.standard_normal((drawn.batch, kv_heads, drawn.key, drawn.head_dim)) * _against(drawn),
-    }
+def _pair(drawn: Op, draw: np.random.Generator) -> Operands:
+    return drawn.like(draw, "input.q"), draw.standard_normal(drawn.shape("input.k")) * _against(drawn)
 
 
 def _visible(drawn: Op, draw: np.random.Generator) -> Array:
@@ -146,53 +137,41 @@ def _visible(drawn: Op, draw: np.random.Generator) -> Array:
     return np.asarray(mask)
 
 
-def _scores(drawn: Op, draw: np.random.Generator) -> Given:
-    scores = drawn.like(draw, drawn.batch, drawn.heads[0], drawn.query, drawn.key)
-    return {"input.scores": np.clip(scores, -1e4, 1e4), "input.mask": _visible(drawn, draw)}
+def _scores(drawn: Op, draw: np.random.Generator) -> Operands:
+    return np.clip(drawn.like(draw, "input.scores"), -1e4, 1e4), _visible(drawn, draw)
 
 
-def _weighted(drawn: Op, draw: np.random.Generator) -> Given:
-    scores = draw.standard_normal((drawn.batch, drawn.heads[0], drawn.query, drawn.key)) * 3
+def _weighted(drawn: Op, draw: np.random.Generator) -> Operands:
+    scores = draw.standard_normal(drawn.shape("input.probs")) * 3
     probs = ops.softmax.forward(scores, _visible(drawn, draw), arithmetic=FLOAT64)
-    v = draw.standard_normal((drawn.batch, drawn.heads[1], drawn.key, drawn.head_dim))
-    return {"input.probs": probs, "input.v": v * {"huge": 1e6, "tiny": 1e-4}.get(drawn.values, 1.0)}
+    v = draw.standard_normal(drawn.shape("input.v"))
+    return probs, v * {"huge": 1e6, "tiny": 1e-4}.get(drawn.values, 1.0)
 
 
-def _gated(drawn: Op, draw: np.random.Generator) -> Given:
-    shape = (drawn.batch, drawn.query, drawn.width)
-    gate = np.clip(drawn.like(draw, *shape), -30, 30) * (drawn.values != "denormal")
-    return {"input.gate": gate, "input.up": draw.standard_normal(shape)}
+def _gated(drawn: Op, draw: np.random.Generator) -> Operands:
+    gate = np.clip(drawn.like(draw, "input.gate"), -30, 30) * (drawn.values != "denormal")
+    return gate, draw.standard_normal(drawn.shape("input.up"))
 
 
-def _padding(drawn: Op, draw: np.random.Generator) -> Given:
-    slots = np.arange(drawn.key)
-    mask = slots >= draw.integers(0, drawn.key, (drawn.batch, 1))
-    return {"input.decoder_attention_mask": mask}
+def _padding(drawn: Op, draw: np.random.Generator) -> Operands:
+    return None, np.arange(drawn.key) >= draw.integers(0, drawn.key, (drawn.batch, 1))
 
 
-_ROWS = ("batch", "query", "hidden")
-_HEADS = ("batch", "query", "heads", "head_dim")
-_PAIRS = ("batch", "heads", "query", "key")
 OPS: Mapping[str, Alone] = {
-    "linear": Alone(_linear, _ROWS),
-    "rms_norm": Alone(_norm, _ROWS, lambda _: {"eps": 1e-6}),
-    "head_norm": Alone(_norm, _HEADS, lambda _: {"eps": 1e-6}),
-    "embedding": Alone(_embedding, _ROWS),
-    "rope": Alone(_rope, ("batch", "heads", "query", "head_dim")),
+    "linear": Alone(_linear),
+    "rms_norm": Alone(_norm, lambda _: {"eps": 1e-6}),
+    "head_norm": Alone(_norm, lambda _: {"eps": 1e-6}),
+    "embedding": Alone(_embedding),
+    "rope": Alone(_rope),
     "repeat_kv": Alone(
-        lambda drawn, draw: {"input.x": drawn.like(draw, drawn.batch, drawn.heads[1], drawn.key, drawn.head_dim)},
-        ("batch", "kv_heads", "key", "head_dim"),
+        lambda drawn, draw: (drawn.like(draw, "input.x"),),
         lambda drawn: {"groups": float(drawn.heads[0] // drawn.heads[1])},
     ),
-    "scores": Alone(_pair, _PAIRS, lambda drawn: {"scaling": float(drawn.head_dim**-0.5)}),
-    "softmax": Alone(_scores, _PAIRS),
-    "context": Alone(_weighted, _HEADS),
-    "swiglu": Alone(_gated, ("batch", "query", "intermediate")),
-    "mask": Alone(
-        _padding,
-        ("batch", "query", "key"),
-        lambda drawn: {"query": float(min(drawn.query, drawn.key)), "window": float(drawn.window)},
-    ),
+    "scores": Alone(_pair, lambda drawn: {"scaling": float(drawn.head_dim**-0.5)}),
+    "softmax": Alone(_scores),
+    "context": Alone(_weighted),
+    "swiglu": Alone(_gated),
+    "mask": Alone(_padding, lambda drawn: {"query": float(min(drawn.query, drawn.key)), "window": float(drawn.window)}),
 }
 """What is drawn of ops alone, in the order of the network."""
 

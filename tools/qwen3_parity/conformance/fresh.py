@@ -59,12 +59,14 @@ def fresh(
     count: int,
     save: Path,
     progress: Callable[[str], None] = lambda _: None,
+    counted: Callable[[int, int], None] = lambda done, total: None,
 ) -> Fresh:
     """Ask for `count` cases that are drawn from the seed `number`; the first that fails is put into `save`, with its
     answer, as it was drawn, and once more as the smallest case that fails.
 
     The same seed draws the same cases from the same code: hypothesis also takes numbers from the sources of modules
-    that are loaded and not installed. What a port does not support is not counted.
+    that are loaded and not installed. What a port does not support is not counted. `progress` gets the case that is
+    asked for, `counted` how many of how many were judged. An interrupt ends it, and what was judged until then stays.
     """
     run = Fresh(number)
     messages: dict[str, str] = {}
@@ -98,6 +100,7 @@ def fresh(
             messages[drawn.name] = message
             run.judged += 1
             run.worst = max(run.worst, 0.0 if message else share or 0.0)
+            counted(min(run.judged, count), count)
         if messages[drawn.name]:
             raise _FailedError(drawn)
 
@@ -111,11 +114,16 @@ def fresh(
         print_blob=False,
     )
     try:
+        counted(0, count)
         seed(number)(quiet(given(cases)(trial)))()
     except _FailedError as failed:
         run.failure = _small(ask, failed.args[0], messages, run.drawn, save)
     except Unsatisfiable:  # nothing that was drawn is supported
         pass
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        run.stopped, run.failure = error, run.drawn
     return run
 
 

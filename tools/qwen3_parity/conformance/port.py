@@ -17,12 +17,13 @@ from google.protobuf.message import DecodeError
 
 from qwen3_golden import ParityError, pb
 from qwen3_golden.errors import printable
+from qwen3_parity.conformance.last_words import telling
 
 LARGEST = 1 << 28
 """Bytes of an answer, at most."""
 _PART = 1 << 16
-_TAIL = 2048
-"""Bytes of standard error that are kept."""
+_TAIL = 1 << 17
+"""Bytes of standard error that are kept: a stack of a thousand frames, behind the line that matters."""
 _LINE = 200
 UNASKED = "writes to standard output though it was asked nothing"
 _ENDS = 5.0
@@ -165,11 +166,13 @@ def _ended(process: subprocess.Popen[bytes], answer: bytearray) -> str:
 
 
 def _last_words(stderr: IO[bytes], said: bytes) -> str:
-    """The last line of standard error, as far as it is there."""
+    """The line of standard error that matters, else the last one, as far as it is there."""
     with suppress(BlockingIOError):
         said += os.read(stderr.fileno(), _PART)
-    lines = said[-_TAIL:].decode(errors="replace").strip().splitlines()
-    return f"; it said: {printable(lines[-1])[-_LINE:]}" if lines else ""
+    text = said[-_TAIL:].decode(errors="replace").strip()
+    if line := telling(text):
+        return f"; it said: {printable(line)[:_LINE]}"
+    return f"; it said: {printable(text.splitlines()[-1])[-_LINE:]}" if text else ""
 
 
 def unasked(process: subprocess.Popen[bytes]) -> bool:

@@ -13,6 +13,7 @@ from threading import Event
 from qwen3_golden import ParityError, pb, read
 from qwen3_golden.errors import printable
 from qwen3_golden.whole import write_whole
+from qwen3_parity.conformance.last_words import telling
 from qwen3_parity.conformance.port import Limits, NoAnswerError, Port
 from qwen3_parity.conformance.requests import request_for
 from qwen3_parity.folder.check import Folder, check_folder
@@ -50,11 +51,22 @@ class Answers:
 
 @dataclass(frozen=True)
 class Conformance:
-    """A run: the answers, the folder that they came to (None where none can be judged), and what failed, by case."""
+    """A run: the answers, the folder that they came to (None where none can be judged), and what failed, by case.
+
+    `cases` are those to ask for. `stopped` is what interrupted it: the cases behind that are `not_judged`.
+    """
 
     answers: Answers
     folder: Folder | None
     failed: Mapping[str, str]
+    cases: Sequence[str] = ()
+    not_judged: Sequence[str] = ()
+    stopped: BaseException | None = None
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether fresh cases may follow."""
+        return self.folder is not None and self.stopped is None
 
 
 @dataclass(frozen=True)
@@ -88,7 +100,7 @@ class Failure:
 class Fresh:
     """A run of fresh cases: how many were judged, the worst share of a budget among those that passed, what was not
     supported, the first that failed as it was drawn, and the `failure` that it was made small to; `against` is where
-    their truth comes from."""
+    their truth comes from, `stopped` what interrupted it."""
 
     seed: int
     judged: int = 0
@@ -98,6 +110,7 @@ class Fresh:
     failure: Failure | None = None
     remarks: list[str] = field(default_factory=list)
     against: str = "the specification"
+    stopped: BaseException | None = None
 
 
 def conformance(
@@ -117,7 +130,8 @@ def conformance(
     `goldens` are files by the names of their cases, the committed ones by default. `progress` gets the case that is
     asked for, `count` how many of how many were.
     A process that breaks off, hangs or answers wrongly is ended, and the next case is asked of a new one. `required`:
-    what is not supported fails. Raises `ParityError` when the port cannot be started, or `out` holds recordings.
+    what is not supported fails. An interrupt is kept, and what was answered is judged. Raises
+    `ParityError` when the port cannot be started, or `out` holds recordings.
     """
     _refuse_recordings(out)
     goldens, answers, asked = goldens or golden_names(), Answers(), itertools.count()
@@ -129,22 +143,48 @@ def conformance(
     def ask(names: Iterable[str]) -> None:
         _ask_all(command, names, goldens, out, answers, limits, begun)
 
-    _side_by_side(ask, cases, jobs)
-    answered = [name for name in cases if name not in answers.failed and name not in answers.unsupported]
+    stops = _interrupted(ask, cases, jobs)
+    silent = {*answers.failed, *answers.unsupported}
+    answered = [name for name in cases if name not in silent and (not stops or (out / f"{name}.pb").is_file())]
     answer_paths = {out / f"{name}.pb" for name in answered}
     answers.remarks += [
         f"{path}: put there by the port, and no answer" for path in sorted({*out.rglob("*.pb")} - answer_paths)
     ]
     progress("judging")
-    folder = check_folder(out, answered, goldens=goldens, count=count) if answered else None
-    failed = dict(answers.failed)
-    if folder is not None:
-        failed |= {verdicts.case.name: why(verdicts) for verdicts in folder.red}
-        judged = {verdicts.case.name for verdicts in folder.results}
-        failed |= dict(_refused([name for name in answered if name not in judged], folder.refused, out))
+    folder, failed, judged = None, dict(answers.failed), list[str]()
+    if answered:
+        folder = check_folder(out, answered, goldens=goldens, count=count, interrupted=stops.append)
+        judged = [verdicts.case.name for verdicts in folder.results] if stops else answered
+        failed |= _judged_red(folder, judged, out)
+    not_judged = [name for name in cases if name not in silent and name not in judged]
     if required:
         failed |= {name: f"unsupported: {text}" for name, text in answers.unsupported.items()}
-    return Conformance(answers, folder, {name: failed[name] for name in cases if name in failed})
+    return Conformance(
+        answers,
+        folder,
+        {name: failed[name] for name in cases if name in failed},
+        cases,
+        not_judged,
+        next(iter(stops), None),
+    )
+
+
+def _judged_red(folder: Folder, answered: Sequence[str], out: Path) -> dict[str, str]:
+    """What is said of each answer that is no parity, or was refused."""
+    judged = {verdicts.case.name for verdicts in folder.results}
+    refused = _refused([name for name in answered if name not in judged], folder.refused, out)
+    return {verdicts.case.name: why(verdicts) for verdicts in folder.red} | dict(refused)
+
+
+def _interrupted(ask: Callable[[Iterable[str]], None], cases: Sequence[str], jobs: int) -> list[BaseException]:
+    """Ask, and what interrupted that, if anything did."""
+    try:
+        _side_by_side(ask, cases, jobs)
+    except BaseException as error:
+        if isinstance(error, Exception):
+            raise
+        return [error]
+    return []
 
 
 def _refuse_recordings(out: Path) -> None:
@@ -230,7 +270,9 @@ def take(name: str, answer: pb.ConformanceAnswer, path: Path, answers: Answers) 
         return
     if kind != "recording":
         answers.failed[name] = (
-            f"error: {_line(answer.error)}" if kind else "answers with nothing: no recording, no error"
+            f"error: {_line(telling(answer.error) or answer.error)}"
+            if kind
+            else "answers with nothing: no recording, no error"
         )
         return
     write_whole(path, answer.recording)

@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, table, tensor, write
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_golden.recording import plain_provenance
 from qwen3_golden.weight_axes import HEAD
 from qwen3_parity.check import SPECIFICATION
 from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN
-from qwen3_reference.cases.op_specs import EXACT, SPECS
+from qwen3_reference.cases.op_specs import EXACT, specified
 from qwen3_reference.checkpoints.published import config_json
 from qwen3_reference.checkpoints.safetensors_writer import write_shards
 from qwen3_reference.checkpoints.spec_configs import spec_config
@@ -28,7 +29,7 @@ from qwen3_reference.checkpoints.weights import (
     load_weights,
     parameters,
 )
-from qwen3_reference.floors.arithmetics import error, has_floor, larger, least, scale, specification
+from qwen3_reference.floors.arithmetics import error, floor_of, has_floor, larger, least, scale, specification
 from qwen3_reference.floors.measure import table_floors
 from qwen3_reference.floors.own_angles import ULPS, moved_tables
 from qwen3_reference.floors.pooled import pooled
@@ -180,11 +181,15 @@ class _Noisy(Specification):
 def _tap(config: pb.ModelConfig, name: str, step: int, value: Array, names: set[str]) -> Tensor:
     known = place(name, config.num_hidden_layers)
     assert known is not None, name
-    array = value.astype(np.float32) if value.dtype.kind == "f" else value
-    item = tensor(name, np.ascontiguousarray(array), step=step, axes=known.axes, op=known.op)
+    item = tensor(name, stored(value), step=step, axes=known.axes, op=known.op)
     if not name.startswith("input."):
         item.info.inputs[:] = known.inputs_in(names, config)
     return item
+
+
+def stored(array: Array) -> Array:
+    """Numbers in float32, rounded once."""
+    return np.ascontiguousarray(array.astype(np.float32) if array.dtype.kind == "f" else array)
 
 
 def _tables(case: pb.Case, inputs: Mapping[str, Array]) -> dict[Key, Array]:
@@ -214,7 +219,7 @@ def _tables(case: pb.Case, inputs: Mapping[str, Array]) -> dict[Key, Array]:
     return tables
 
 
-def write_op(case: pb.Case, inputs: Sequence[Tensor], axes: tuple[str, ...], seed: int, folder: Path) -> None:
+def write_op(case: pb.Case, inputs: Sequence[Tensor], seed: int, folder: Path) -> None:
     """A case of one op alone with its golden in `folder`.
 
     As in whole runs, eight more are measured beside plain float32: on inputs and weights that are off by a rounding.
@@ -223,22 +228,22 @@ def write_op(case: pb.Case, inputs: Sequence[Tensor], axes: tuple[str, ...], see
     numbers = {attribute.key: attribute.value for attribute in case.attributes}
 
     def op(arrays: Mapping[str, Array], arithmetic: Arithmetic) -> Mapping[str, Array]:
-        return SPECS[case.op](arrays, numbers, arithmetic)
+        return specified(case.op, arrays, numbers, arithmetic)
 
     draw = np.random.Generator(np.random.SFC64(zlib.crc32(case.name.encode())))
     truth, sequential = op(arrays, FLOAT64), op(arrays, SEQUENTIAL_FLOAT32)
     noisy = [op({name: _rounded(array, draw) for name, array in arrays.items()}, FLOAT64) for _ in range(_DRAWS)]
     outputs = []
     for name, exact in truth.items():
-        array = exact.astype(np.float32) if exact.dtype.kind == "f" else exact
-        item = tensor(name, np.ascontiguousarray(array), axes=axes, op=case.op)
+        array, axes = stored(exact), OP_TABLE[case.op].tensors[name].recorded_axes
+        item = tensor(name, array, axes=axes, op=case.op)
         item.info.inputs.extend(arrays)
         if case.op not in EXACT:
             judged = np.ones(exact.shape, bool)
-            floors = [error(output, exact, judged, axes) for output in (array, sequential[name])]
+            floor = floor_of(exact, judged, axes, pb.F32, array, sequential[name])
             every = np.concatenate([run[name] for run in noisy])
-            floors.append(error(every, np.concatenate([exact] * _DRAWS), np.ones(every.shape, bool), axes))
-            item.info.floor.CopyFrom(larger([*floors, least(exact, judged, axes, pb.F32)]))
+            drawn = error(every, np.concatenate([exact] * _DRAWS), np.ones(every.shape, bool), axes)
+            item.info.floor.CopyFrom(larger([floor, drawn]))
         outputs.append(item)
     names = [item.info.name for item in (*inputs, *outputs)]
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=names)

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.diagnosis.casts import Casts
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.diagnosis.own_angles import Angles
 from qwen3_parity.diagnosis.parameters import ParameterFault
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything known about a candidate: the whole run judged (`verdicts`), every op alone (`own`), the faults.
+    """Everything known about a candidate: the whole run judged (`verdicts`), every op `alone`, the faults.
 
     `misplaced` are taps that were recorded at another place; the model is right there. `parameters` were not loaded as
     they are stored. `flips` are positions where another token is the best, near-ties among them. `failures` are
@@ -28,7 +28,7 @@ class Diagnosis:
     """
 
     verdicts: Verdicts
-    own: Sequence[OpVerdict]
+    alone: Sequence[OpVerdict]
     faults: Sequence[Explained]
     misplaced: Sequence[Fault]
     parameters: Sequence[ParameterFault]

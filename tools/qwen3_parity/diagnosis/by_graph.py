@@ -10,10 +10,11 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
+from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.edits.edit import Edit
-from qwen3_parity.diagnosis.edits.explain import ByEdits, explain
-from qwen3_parity.diagnosis.edits.search import ENOUGH
+from qwen3_parity.diagnosis.edits.explain import explain
+from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
@@ -84,17 +85,17 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
         try:
-            by_edits = explain(fault, network, list(known.values()), max(until - work, until // _LEAST), search.over)
+            searched = explain(fault, network, list(known.values()), max(until - work, until // _LEAST), search.over)
         except Exception as error:  # whatever an edit does, the verdict stands
             search.failures.append(f"harness bug: the edits of {place} failed: {type(error).__name__}: {error}")
-            by_edits = ByEdits((), ())
-        work += by_edits.work
-        known |= {edit.says: edit for edit in by_edits.edits}
-        faults.append(replace(_explained(fault, wrong, by_edits, network), cut=by_edits.stopped and search.cut))
+            searched = Searched()
+        work += searched.work
+        known |= {fitting.edit.says: fitting.edit for fitting in searched.fitting}
+        faults.append(replace(_explained(fault, wrong, searched, network), cut=searched.stopped and search.cut))
     return faults
 
 
-def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network: Network) -> Explained:
+def _explained(fault: Fault, wrong: Sequence[Alone], searched: Searched, network: Network) -> Explained:
     worst = max(wrong, key=lambda part: part.verdict.share)
     value = network.value(network.golden[worst.verdict.name, worst.verdict.step])
     where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)
@@ -102,7 +103,7 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else findings(tap, alike)
-    explanations, no_names = certain(by_edits.explanations)
+    explanations, no_names = certain([fitting.said for fitting in searched.fitting])
     explanations, no_names = outranked(explanations, no_names, numbers)
     known = bool(explanations) and explanations[0].certain
     said = [*([] if known else numbers), *no_names, *([] if explanations else _lines(network, value))]
@@ -111,9 +112,10 @@ def _explained(fault: Fault, wrong: Sequence[Alone], by_edits: ByEdits, network:
         where,
         explanations,
         said,
-        stopped=by_edits.stopped,
-        tried=by_edits.tried,
-        untried=len(fault.wrong) - len(by_edits.tried),
+        origin=origin_of(network.candidate.run, fault.wrong[0].name),
+        stopped=searched.stopped,
+        tried=searched.tried,
+        untried=len(fault.wrong) - len(searched.tried),
     )
 
 

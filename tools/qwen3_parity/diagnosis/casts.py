@@ -13,13 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_golden import Recording, pattern_of, pb
+from qwen3_golden import pattern_of, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import gather
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.scope import Scope
 from qwen3_parity.mistakes.generic import Rounded, either_way, rounded_at, steps_at
 from qwen3_parity.mistakes.observed import unit_of
 from qwen3_parity.mistakes.rounding import bfloat16, float16
@@ -73,30 +71,29 @@ class _Way(NamedTuple):
     wide: frozenset[str] = frozenset()
 
 
-def casts_elsewhere(values: Values, golden: Recording, verdicts: Sequence[OpVerdict]) -> list[Casts]:
+def casts_elsewhere(judge: TapJudge, verdicts: Sequence[OpVerdict]) -> list[Casts]:
     """The places of a bfloat16 or float16 recording that round elsewhere than Hugging Face, in execution order.
 
     Judged are a few taps of each place whose op is right and all of whose inputs were recorded; none in float32.
     """
-    if values.dtype not in _NARROW:
+    if judge.values.dtype not in _NARROW:
         return []
     places: dict[str, list[OpVerdict]] = {}
     for verdict in verdicts:
         if _casting(verdict.op) and verdict.passed and not (verdict.reason or verdict.others):
             places.setdefault(pattern_of(verdict.name), []).append(verdict)
-    scope = Scope(golden)
     with np.errstate(all="ignore"):
-        casts = [_place(values, scope, place, passing) for place, passing in places.items()]
+        casts = [_place(judge, place, passing) for place, passing in places.items()]
     return [cast for cast in casts if cast is not None]
 
 
-def _place(values: Values, scope: Scope, place: str, verdicts: Sequence[OpVerdict]) -> Casts | None:
+def _place(judge: TapJudge, place: str, verdicts: Sequence[OpVerdict]) -> Casts | None:
     chosen = np.linspace(0, len(verdicts) - 1, min(_TAPS, len(verdicts))).astype(int)
-    items = [values.recording[verdicts[i].name, verdicts[i].step] for i in chosen]
-    taps = [tap for item in items if not isinstance(tap := gather(values, item, scope), str)]
+    items = [judge.values.recording[verdicts[i].name, verdicts[i].step] for i in chosen]
+    taps = [tap for item in items if not isinstance(tap := judge.evidence(item), str)]
     if not taps:
         return None
-    dtype, narrow = _NARROW[values.dtype]
+    dtype, narrow = _NARROW[judge.values.dtype]
     stored = OPS[taps[0].site.place.op].stored
     off_grid = sum(int((tap.judged & (narrow(tap.actual) != tap.actual)).sum()) for tap in taps)
     if off_grid:

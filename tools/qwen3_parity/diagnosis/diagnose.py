@@ -12,10 +12,10 @@ from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, pb
 from qwen3_golden.contract import contract_of
+from qwen3_golden.origins import origin_of
 from qwen3_parity.blame.op_case import OpNetwork, network_of
 from qwen3_parity.blame.ops_alone import with_ops
-from qwen3_parity.blame.replay import OpVerdict
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
@@ -33,6 +33,7 @@ from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
 from qwen3_parity.judge.conventions import conventional, judged_kinds
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 
@@ -72,8 +73,8 @@ def diagnose(
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     run = replace(run, structural=[*unconventional, *run.structural], notes=(*run.notes, *notes))
     candidate = judged_kinds(candidate, golden)
-    blamed = blame(Values(candidate, weights, golden), golden, progress)
-    verdicts = with_ops(run, blamed.own)
+    blamed = blame(TapJudge.of(candidate, weights, golden), progress)
+    verdicts = with_ops(run, blamed.alone)
     search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
@@ -82,17 +83,18 @@ def diagnose(
         replace(
             explained,
             record=_next(blamed, explained),
+            origin=origin_of(candidate.run, explained.fault.wrong[0].name),
             findings=[*explained.findings, *reference_lines(explained, blamed.values, golden)],
         )
         for explained in faults
     ]
     parameters = parameter_faults(candidate, golden, weights)
-    ties, casts = flips(golden, candidate), casts_elsewhere(blamed.values, golden, blamed.own)
+    ties, casts = flips(golden, candidate), casts_elsewhere(blamed.judge, blamed.alone)
     angles = angles_differ(blamed.values, golden) if verdicts.exit_code and not faults else None
     means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, blamed, angles))]
     return Diagnosis(
         verdicts,
-        blamed.own,
+        blamed.alone,
         faults,
         blamed.misplaced,
         parameters,
@@ -107,10 +109,10 @@ def diagnose(
 
 def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis:
     """The diagnosis of one op's case, in the names of its own tensors."""
-    values = Values(network.recording, network.weights, network.recording)
-    blamed = blame_outputs(values, network.recording, network.outputs)
+    judge = TapJudge.of(network.recording, network.weights, network.recording)
+    blamed = blame_outputs(judge, network.outputs)
     faults = [explain_fault(blamed, fault, search) for fault in blamed.faults]
-    alone = [_in_the_case(verdict, network) for verdict in blamed.own]
+    alone = [_in_the_case(verdict, network) for verdict in blamed.alone]
     failures = [network.named(failure) for failure in search.failures]
     return Diagnosis(verdicts, alone, [_renamed(explained, network) for explained in faults], [], [], failures=failures)
 
@@ -124,7 +126,7 @@ def _renamed(explained: Explained, network: OpNetwork) -> Explained:
         explained.fault,
         place=network.named(explained.fault.place),
         wrong=tuple(_in_the_case(verdict, network) for verdict in explained.fault.wrong),
-        right=tuple(_in_the_case(verdict, network) for verdict in explained.fault.right),
+        passing=tuple(_in_the_case(verdict, network) for verdict in explained.fault.passing),
     )
     return replace(
         explained,

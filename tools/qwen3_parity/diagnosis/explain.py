@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,7 +13,7 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
-from qwen3_parity.mistakes.ranks import PLAIN, PLAIN_ENOUGH, SOLVED
+from qwen3_parity.mistakes.ranks import RARE, SOLVED, Rank
 from qwen3_parity.mistakes.rounding import as_tf32
 
 _TOLD = 100
@@ -107,7 +106,7 @@ def _tries(open_: Sequence[Judged], search: Search) -> Iterator[tuple[Judged, It
         return
     if last is not first:
         plain = _suspects(last, search)
-        yield last, (suspect for suspect in plain if not last.evidence.others or suspect.hypothesis.rank <= PLAIN)
+        yield last, (x for x in plain if not last.evidence.others or x.hypothesis.rank.plain)
     if first.evidence.others:
         yield first, factors(first)
         yield first, pairs(first, search)
@@ -152,12 +151,13 @@ def _ways(
     first: no rarer one is better. So does a plain one in a large tap.
     """
     group = bool(first.evidence.others)
-    enough: tuple[float, float] = (math.inf, math.inf)
+    enough: tuple[Rank, int] | None = None
     last = ""
-    for suspect, result in predictions((tried for tried in suspects if not tried.plainness > enough), first):
+    no_rarer = (tried for tried in suspects if not (enough and tried.plainness > enough))
+    for suspect, result in predictions(no_rarer, first):
         if last and suspect.hypothesis.says != as_tf32(last):
             return
-        if suspect.plainness > enough:  # run beside the one that is enough
+        if enough and suspect.plainness > enough:  # run beside the one that is enough
             continue
         way = _way(suspect, fit_of(result, suspect, first), first, blamed, passing, explained)
         if way is None:
@@ -166,12 +166,12 @@ def _ways(
         if last:
             return
         whole = way.said.whole == way.said.of
-        if first.large and whole and way.said.rank <= PLAIN_ENOUGH:
+        if first.large and whole and way.said.rank <= RARE:
             last = way.said.says
             if as_tf32(last) == last:
                 return
         if group and whole and not way.said.contradicted:
-            enough = min(enough, suspect.plainness)
+            enough = suspect.plainness
 
 
 def _way(
@@ -205,6 +205,7 @@ def _way(
         partly=sum(not fitted.whole for _, fitted in good),
         of=len(fits),
         contradicted=sum(contradicts(suspect, tap) for tap in passing),
+        passing=len(passing),
         spoiled=max(fitted.spoiled for _, fitted in good),
         rank=hypothesis.rank,
         kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),

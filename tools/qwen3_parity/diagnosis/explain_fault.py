@@ -9,7 +9,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_parity.blame.replay import OpVerdict
 from qwen3_parity.diagnosis.every_tap import affordable
 from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
@@ -21,6 +20,7 @@ from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.spoken import spoken
 
 _SIZE = 0.1
@@ -49,7 +49,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     """A fault with where it is, the mistakes that reproduce its numbers, and what else the numbers say."""
     search.progress(f"what explains {spoken(fault.place, blame.values.recording.case)}")
     few = 3 if fault.others else 1  # a group costs many times more to compute than an op
-    wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.right, _RIGHT // few)
+    wrong, passing = spread(fault.wrong, _WRONG // few), spread(fault.passing, _RIGHT // few)
     before = search.work.done
     blamed = _judged(blame, wrong)
     others = [verdict for verdict in fault.wrong if verdict not in wrong]
@@ -125,7 +125,7 @@ def _cells(judged: Judged) -> Cells:
 
 def _wrong_with_a_past(fault: Fault) -> bool:
     """Whether a group is right in the first step, and wrong in every step behind."""
-    steps_right, steps_wrong = {verdict.step for verdict in fault.right}, {verdict.step for verdict in fault.wrong}
+    steps_right, steps_wrong = {verdict.step for verdict in fault.passing}, {verdict.step for verdict in fault.wrong}
     return bool(fault.others) and 0 in steps_right and steps_right.isdisjoint(steps_wrong)
 
 

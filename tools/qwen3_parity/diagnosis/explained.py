@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from qwen3_golden.origins import Origin
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key
-from qwen3_parity.mistakes.ranks import COPIED
+from qwen3_parity.mistakes.ranks import Kind
 
 REFERENCE = "reference"
 """The name of a finding that is a line of the reference's source."""
@@ -19,8 +20,9 @@ class Explained:
     """A fault with what explains it: mistakes that reproduce its numbers, best first, or else findings.
 
     `where` says which layers and steps, and which rows, heads or channels carry the error; `record` which hidden tap
-    would tell more. `stopped`: not every known mistake was tried, and `cut`: because there was no time. `tried` are the
-    name and step of the wrong taps that the explanations were run on, `untried` counts those that were too many.
+    would tell more, `origin` where the candidate's own code makes the first wrong tap. `stopped`: not every known
+    mistake was tried, and `cut`: because there was no time. `tried` are the name and step of the wrong taps that the
+    explanations were run on, `untried` counts those that were too many.
     """
 
     fault: Fault
@@ -28,6 +30,7 @@ class Explained:
     explanations: Sequence[Explanation] = ()
     findings: Sequence[Finding] = ()
     record: str = ""
+    origin: Origin | None = None
     stopped: bool = False
     cut: bool = False
     tried: tuple[Key, ...] = ()
@@ -82,8 +85,8 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
     a cause in common, and not which.
     """
-    alike = [explanation for explanation in explanations if explanation.rank >= COPIED]
-    named = [explanation for explanation in explanations if explanation.rank < COPIED]
+    alike = [explanation for explanation in explanations if explanation.rank.kind is Kind.COPIED]
+    named = [explanation for explanation in explanations if explanation.rank.kind is not Kind.COPIED]
     half = named[0].of / 2 if named else 0
     enough = any(explanation.reproduced >= half for explanation in named)
     names = [explanation for explanation in named if enough and explanation.reproduced >= min(half, 2)]

@@ -1,21 +1,22 @@
-"""A mistake that reproduces wrong taps: how many of them, how closely, and which of two comes first."""
+"""A mistake that reproduces wrong taps or texts: how many of them, how closely, and which of two comes first."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from qwen3_parity.mistakes.ranks import Kind, kind_of
+from qwen3_parity.mistakes.ranks import PLAIN, Kind, Rank
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """A mistake that reproduces wrong taps. `place` is where it is, `share` the worst share of the budget it leaves.
+    """A mistake that reproduces wrong taps, or texts. `place` is where it is, `share` the worst share of the budget it
+    leaves: none in a text.
 
     `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
     `of` were tried: every wrong tap of the place, or those that the mistakes before it leave; `taps` are the name and
-    step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts passing taps of the
-    same place that the mistake would have made wrong, `spoiled` is the part of the right cells of a tap explained
-    partly.
+    step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts those of the `passing`
+    ones of the same place, as many as were tried, that the mistake would have made wrong, `spoiled` is the part of the
+    right cells of a tap explained partly.
     """
 
     name: str
@@ -27,20 +28,16 @@ class Explanation:
     partly: int
     of: int
     contradicted: int
+    passing: int = 0
     spoiled: float = 0.0
-    rank: float = 0
+    rank: Rank = PLAIN
     kinds: int = 1
     taps: tuple[tuple[str, int], ...] = ()
 
     @property
-    def kind(self) -> Kind:
-        """Plain, rare, combined or fitted."""
-        return kind_of(self.rank)
-
-    @property
     def fitted(self) -> bool:
         """Whether it was fitted to each tap by itself, so that nothing can contradict it."""
-        return self.kind is Kind.FITTED
+        return self.rank.kind >= Kind.FITTED
 
     @property
     def certain(self) -> bool:
@@ -53,7 +50,7 @@ class Explanation:
         return self.whole + self.partly
 
     @property
-    def order(self) -> tuple[float, ...]:
+    def order(self) -> tuple[bool, int, int, int, float, Rank, int, float]:
         """Smaller is better: is no fit of each tap, explains more, contradicts less, is plainer, is closer.
 
         Shares that differ by rounding alone are equal: the library's order, the plainer first, stays.

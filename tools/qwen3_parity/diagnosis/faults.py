@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from threadpoolctl import threadpool_limits
 
-from qwen3_golden import Recording, Tensor, pattern_of
+from qwen3_golden import pattern_of
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import OpVerdict, gather, judge, settled
+from qwen3_parity.blame.replay import settled
+from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.blame.values import Values
-from qwen3_parity.judge.scope import Scope
+from qwen3_parity.judge.op_verdict import OpVerdict
 
 Progress = Callable[[str], None]
 
@@ -23,13 +24,13 @@ class Fault:
     """A place of the network that is wrong on its own inputs, in some layers and steps.
 
     `place` is its pattern; `others` are places without a tap of their own that are judged with it: the mistake is in
-    one of the group. `wrong` are the failing taps in execution order, `right` those of the same place that pass.
+    one of the group. `wrong` are the failing taps in execution order, `passing` those of the same place.
     """
 
     place: str
     others: tuple[str, ...] = ()
     wrong: tuple[OpVerdict, ...] = ()
-    right: tuple[OpVerdict, ...] = ()
+    passing: tuple[OpVerdict, ...] = ()
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -44,90 +45,68 @@ class Fault:
 
 @dataclass
 class Blame:
-    """Every tap of a candidate judged alone: `own` in execution order, `faults` in the order of their first tap.
+    """Every tap of a candidate judged `alone` in execution order, `faults` in the order of their first tap.
 
     `misplaced` are places whose taps were recorded somewhere else: without them, everything that reads them is right.
     A choice (ids, positions, indices) is never that: it stays a fault, and what is right without it is none.
     """
 
-    own: Sequence[OpVerdict]
+    alone: Sequence[OpVerdict]
     faults: Sequence[Fault]
     misplaced: Sequence[Fault]
-    values: Values
-    evidence: Callable[[OpVerdict], Evidence | str] = field(repr=False)
+    judge: TapJudge = field(repr=False)
+
+    @property
+    def values(self) -> Values:
+        """The candidate's run."""
+        return self.judge.values
+
+    def evidence(self, verdict: OpVerdict) -> Evidence | str:
+        """What the verdict on a tap was reached by, or why there is none."""
+        return self.judge.another().evidence(self.values.recording[verdict.name, verdict.step])
 
 
-def blame(values: Values, golden: Recording, progress: Progress = lambda _: None) -> Blame:
+def blame(judge: TapJudge, progress: Progress = lambda _: None) -> Blame:
     """Judge every tap of a candidate on the candidate's own inputs and put the wrong ones together by place."""
-    scope, candidate = Scope(golden), values.recording
     alone = []
-    for verdict, names in _side_by_side(values, scope):
+    for verdict, names in _side_by_side(judge):
         progress(verdict.name)
         alone.append((verdict, names))
     inputs = {(verdict.name, verdict.step): names for verdict, names in alone}
-    verdicts = settled([verdict for verdict, _ in alone], inputs, values, scope)
+    verdicts = settled([verdict for verdict, _ in alone], inputs, judge)
     reads: dict[tuple[str, int], list[OpVerdict]] = {}
     for verdict in verdicts:
         for name in inputs[verdict.name, verdict.step]:
             reads.setdefault((name, verdict.step), []).append(verdict)
-
-    def evidence(verdict: OpVerdict) -> Evidence | str:
-        return gather(values, candidate[verdict.name, verdict.step], scope)
-
     faults = by_place(verdicts)
-    misplaced = _misplaced(faults, reads, values, scope)
+    misplaced = _misplaced(faults, reads, judge)
     chosen = [
-        fault for fault, _ in misplaced if any(values.is_choice(verdict.name, verdict.step) for verdict in fault.wrong)
+        fault
+        for fault, _ in misplaced
+        if any(judge.values.is_choice(verdict.name, verdict.step) for verdict in fault.wrong)
     ]
     explained = {
         verdict for fault, readers in misplaced for verdict in (*(() if fault in chosen else fault.wrong), *readers)
     }
     rest = by_place([verdict for verdict in verdicts if verdict not in explained])
-    return Blame(verdicts, rest, [fault for fault, _ in misplaced if fault not in chosen], values, evidence)
+    return Blame(verdicts, rest, [fault for fault, _ in misplaced if fault not in chosen], judge)
 
 
-def blame_outputs(values: Values, golden: Recording, outputs: Collection[str]) -> Blame:
+def blame_outputs(judge: TapJudge, outputs: Collection[str]) -> Blame:
     """As `blame` for an op's case: what is not among its `outputs` is given."""
-    scope, candidate = Scope(golden), values.recording
-
-    def evidence(verdict: OpVerdict) -> Evidence | str:
-        return gather(values.another(), candidate[verdict.name, verdict.step], scope)
-
-    verdicts = []
-    for item in candidate:
-        place = values.place(item.info.name)
-        if place is not None and place.name in outputs:
-            verdict = OpVerdict(place.name, item.info.step, place.op)
-            gathered = evidence(verdict)
-            verdicts.append(
-                replace(verdict, reason=gathered) if isinstance(gathered, str) else judge(verdict, gathered)
-            )
-    return Blame(verdicts, by_place(verdicts), [], values, evidence)
+    taps = [item for item in judge.values.recording if item.info.name in outputs]
+    verdicts = [judge.another().alone(item)[0] for item in taps]
+    return Blame(verdicts, by_place(verdicts), [], judge)
 
 
-def _side_by_side(values: Values, scope: Scope) -> Iterator[tuple[OpVerdict, tuple[str, ...]]]:
+def _side_by_side(judge: TapJudge) -> Iterator[tuple[OpVerdict, tuple[str, ...]]]:
     """Each tap's verdict in execution order, with the taps that it was computed from.
 
     NumPy lets go of the interpreter, and small products are faster on one thread each.
     """
-
-    def judged_alone(item: Tensor) -> tuple[OpVerdict, tuple[str, ...]]:
-        place = values.place(item.info.name)
-        assert place is not None
-        verdict = OpVerdict(item.info.name, item.info.step, place.op)
-        gathered = gather(values.another(), item, scope)  # what is computed on the way belongs to one thread
-        if isinstance(gathered, str):
-            return replace(verdict, reason=gathered), ()
-        return judge(verdict, gathered), gathered.site.names
-
-    places = ((item, values.place(item.info.name)) for item in values.recording)
-    judged = [
-        item
-        for item, place in places
-        if place is not None and place.op != "input" and (place.op != "argmax" or values.computes(place))
-    ]
     with threadpool_limits(1, user_api="blas"), ThreadPoolExecutor(min(4, os.cpu_count() or 1)) as pool:
-        yield from pool.map(judged_alone, judged)
+        # What is computed on the way belongs to one thread.
+        yield from pool.map(lambda item: judge.another().alone(item), judge.taps())
 
 
 def by_place(verdicts: Iterable[OpVerdict]) -> list[Fault]:
@@ -151,7 +130,7 @@ def _order(verdict: OpVerdict, groups: Mapping[str, list[OpVerdict]]) -> int:
 
 
 def _misplaced(
-    faults: Sequence[Fault], reads: Mapping[tuple[str, int], Sequence[OpVerdict]], values: Values, scope: Scope
+    faults: Sequence[Fault], reads: Mapping[tuple[str, int], Sequence[OpVerdict]], judge: TapJudge
 ) -> list[tuple[Fault, list[OpVerdict]]]:
     """Faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it."""
     misplaced = []
@@ -159,16 +138,8 @@ def _misplaced(
         readers = [reader for verdict in fault.wrong for reader in reads.get((verdict.name, verdict.step), [])]
         if not readers or any(reader.passed for reader in readers):
             continue
-        without = values.another(dropped=frozenset([fault.place]))
-        again = [gather(without, values.recording[reader.name, reader.step], scope) for reader in readers]
-        if all(
-            not isinstance(evidence, str) and _is_right(reader, evidence)
-            for reader, evidence in zip(readers, again, strict=True)
-        ):
+        without = judge.another(dropped=frozenset([fault.place]))
+        again = [without.alone(judge.values.recording[reader.name, reader.step])[0] for reader in readers]
+        if all(verdict.passed and not verdict.reason for verdict in again):
             misplaced.append((fault, readers))
     return misplaced
-
-
-def _is_right(verdict: OpVerdict, evidence: Evidence) -> bool:
-    now = judge(verdict, evidence)
-    return now.passed and not now.reason

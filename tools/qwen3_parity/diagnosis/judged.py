@@ -15,7 +15,7 @@ from qwen3_golden import Array
 from qwen3_parity.blame.evidence import Evidence, worst_share
 from qwen3_parity.blame.noise import DRAWS, group_noise
 from qwen3_parity.blame.repeated import by_batch
-from qwen3_parity.blame.replay import expected
+from qwen3_parity.blame.tap_judge import expected
 from qwen3_parity.blame.values import Values
 from qwen3_parity.blame.work import Work
 from qwen3_parity.diagnosis.stacked import Memory, Stacked, runs_at_a_time

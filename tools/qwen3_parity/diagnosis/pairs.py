@@ -14,9 +14,9 @@ from qwen3_parity.diagnosis.judged import Judged, predictions
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect
 from qwen3_parity.mistakes.hypothesis import Hypothesis, both
-from qwen3_parity.mistakes.ranks import COMBINED
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN
 
-_PLAIN = (0, 1)
+_PLAIN = (PLAIN, 1)
 """How plain a mistake must be to be thought of as one of two: each costs a run of the group."""
 _TRIED = 2000
 """Pairs that are computed: those whose effects come closest to the error when they are added."""
@@ -103,7 +103,8 @@ def _pair(first: Suspect, second: Suspect) -> Suspect | None:
         compute = mistakes[0] if len(mistakes) == 1 else both(*mistakes)
         if compute is None:
             return None
-        at[pattern] = Hypothesis(name, says, fix, compute, COMBINED + first.hypothesis.rank + second.hypothesis.rank)
+        rarer = first.hypothesis.rank.order + second.hypothesis.rank.order
+        at[pattern] = Hypothesis(name, says, fix, compute, COMBINED + rarer)
     return Suspect(next(iter(at.values())), at)
 
 

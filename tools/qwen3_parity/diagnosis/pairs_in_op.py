@@ -16,7 +16,7 @@ from qwen3_parity.diagnosis.pairs import name_of
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, library_of
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
-from qwen3_parity.mistakes.ranks import COMBINED, FITTED, RARE
+from qwen3_parity.mistakes.ranks import COMBINED, FITTED, Kind
 from qwen3_parity.mistakes.wiring import rewired
 from qwen3_spec.site import Site
 
@@ -99,7 +99,7 @@ def _known(first: Judged, search: Search) -> tuple[Sequence[_Change], Sequence[A
             continue
         same = np.round(result / size, _SAME).tobytes()
         if change is None:
-            if mistake.rank <= RARE and not mistake.leaves:  # not one that other ops would show, too
+            if mistake.rank.kind <= Kind.RARE and not mistake.leaves:  # not one that other ops would show, too
                 effects.setdefault(same, []).append(mistake)
             continue
         parts = _other_parts(changed, bare)
@@ -209,6 +209,6 @@ def _pair(tap: Judged, first: Hypothesis, second: Hypothesis) -> Suspect:
         f"{first.says}, and {second.says}",
         f"{first.fix}; {second.fix}",
         first.compute.then(second.compute),
-        max(COMBINED + min(_RARER, (first.rank + second.rank) / 2), second.rank + 1),
+        max(COMBINED + min(_RARER, (first.rank.steps + second.rank.steps) / 2), second.rank + 1),
     )
     return Suspect(pair, {tap.evidence.site.place.pattern: pair})

@@ -32,7 +32,7 @@ def meaning(verdicts: Verdicts, blame: Blame, angles: Angles | None) -> list[str
 def _unjudged(blame: Blame) -> list[str]:
     """Ops that could not be judged: the mistake may be in one of them."""
     reasons: dict[str, list[str]] = {}
-    for verdict in blame.own:
+    for verdict in blame.alone:
         if verdict.reason and verdict.reason != "nothing but padding":
             reasons.setdefault(verdict.reason, []).append(verdict.name)
     return [_named(reason, list(dict.fromkeys(names))) for reason, names in reasons.items()]
@@ -45,7 +45,7 @@ def _named(reason: str, names: Sequence[str]) -> str:
 
 
 def _largest(blame: Blame) -> list[str]:
-    judged = [verdict for verdict in blame.own if not verdict.reason]
+    judged = [verdict for verdict in blame.alone if not verdict.reason]
     if not judged:
         return ["no op could be judged by itself: record the inputs of the first tap that is off, and run this again"]
     worst = max(judged, key=lambda verdict: verdict.share)

@@ -12,7 +12,7 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
 from qwen3_parity.mistakes.observed import every_guess
-from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.mistakes.ranks import Rank
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -57,7 +57,7 @@ class Suspect:
     later: bool = False
 
     @property
-    def plainness(self) -> tuple[float, int]:
+    def plainness(self) -> tuple[Rank, int]:
         """Smaller is plainer: what is tried before."""
         return self.hypothesis.rank, self.partial
 
@@ -98,7 +98,7 @@ def plainest_first(every: Sequence[Suspect], pattern: str, *, later: bool = Fals
 
     With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     """
-    again = [_later(suspect) for suspect in every if later and suspect.hypothesis.rank <= PLAIN]
+    again = [_later(suspect) for suspect in every if later and suspect.hypothesis.rank.plain]
     # What is made at the tap itself, whose `pattern` this is, takes no replay: it comes first.
     return sorted([*every, *again], key=lambda suspect: (tuple(suspect.at) != (pattern,), suspect.plainness))
 

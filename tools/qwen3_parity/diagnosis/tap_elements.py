@@ -8,8 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pb, place
 from qwen3_parity.blame.op_case import network_of
-from qwen3_parity.blame.replay import expected, gather
-from qwen3_parity.blame.values import Values
+from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.elements import Elements, elements
 from qwen3_parity.judge.scope import Scope
@@ -69,29 +68,27 @@ class _Alone:
     """The run, or an op's case as a run of one layer, whose taps are computed again."""
 
     def __init__(self, golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None) -> None:
-        self._values: Values | None = None
+        self._judge: TapJudge | None = None
         self._names: Mapping[str, str] = {}
         if golden.case.mode == pb.OP:
             network = network_of(golden, candidate)
             if network is not None:
-                self._values = Values(network.recording, network.weights, network.recording)
+                self._judge = TapJudge.of(network.recording, network.weights, network.recording)
                 self._names = {case: tap for tap, case in network.names.items()}
         elif weights is not None and golden.case.mode not in (pb.PLUMBING, pb.TOKENIZATION):
-            self._values = Values(candidate, weights, golden)
-        reference = None if self._values is None else self._values.given
-        self._scope = None if reference is None else Scope(reference)
+            self._judge = TapJudge.of(candidate, weights, golden)
 
     def units(self, item: Tensor) -> Array | None:
         """The errors of a tap in rounding units, or None where its op cannot be computed."""
-        if self._values is None or self._scope is None or item.array.size > _LARGE:
+        if self._judge is None or item.array.size > _LARGE:
             return None
-        name = self._names.get(item.info.name, item.info.name)
-        recorded = next((tensor for tensor in self._values.recording if tensor.info.name == name), None)
+        name, values = self._names.get(item.info.name, item.info.name), self._judge.values
+        recorded = next((tensor for tensor in values.recording if tensor.info.name == name), None)
         tap = item if not self._names else recorded
-        tap_place = None if tap is None else self._values.place(tap.info.name)
+        tap_place = None if tap is None else values.place(tap.info.name)
         if tap is None or tap_place is None or tap_place.op == "input":
             return None
-        evidence = gather(self._values.another(), tap, self._scope)
+        evidence = self._judge.another().evidence(tap)
         if isinstance(evidence, str):
             return None
         try:

@@ -8,37 +8,17 @@ from pathlib import Path
 
 from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording
 from qwen3_parity.check import check
+from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.text.blame import StageVerdict, blame, from_other_merges
 from qwen3_parity.text.mistakes import ENCODES, merged_as_its_ids, reproduces
 from qwen3_parity.text.oracle import Oracle
 from qwen3_parity.text.stage import Wrong
 from qwen3_parity.text.table import TABLE
-from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
 
 _RIGHT = 60
 """Texts on which the stage is right that a mistake is tried on."""
-
-
-@dataclass(frozen=True)
-class Explanation:
-    """A mistake that gives the candidate's values at `whole` of the `of` texts where the stage is wrong.
-
-    `seen` of the `tried` texts where the stage is right would be wrong too if that were all there is.
-    """
-
-    name: str
-    says: str
-    fix: str
-    whole: int
-    of: int
-    seen: int
-    tried: int
-
-    @property
-    def stage(self) -> str:
-        """The stage that the mistake is in: the fault's, or one that the candidate does not tell."""
-        return self.name.split(".")[0]
 
 
 @dataclass(frozen=True)
@@ -48,8 +28,13 @@ class TokenFault:
     stage: str
     others: tuple[str, ...]
     wrong: Sequence[StageVerdict]
-    right: Sequence[StageVerdict]
+    passing: Sequence[StageVerdict]
     explanations: Sequence[Explanation] = ()
+
+    @property
+    def place(self) -> str:
+        """The stage, as the name of a tap."""
+        return f"tokenizer.{self.stage}"
 
     @property
     def name(self) -> str:
@@ -60,10 +45,10 @@ class TokenFault:
 
 @dataclass(frozen=True)
 class TokenDiagnosis:
-    """The whole run judged (`verdicts`), every stage of every text alone (`own`), and the stages that are wrong."""
+    """The whole run judged (`verdicts`), every stage of every text `alone`, and the stages that are wrong."""
 
     verdicts: Verdicts
-    own: Sequence[StageVerdict]
+    alone: Sequence[StageVerdict]
     faults: Sequence[TokenFault]
 
 
@@ -149,26 +134,39 @@ def explain(oracle: Oracle, fault: TokenFault) -> list[Explanation]:
     best: dict[str, Explanation] = {}
     partly: list[Explanation] = []
     for wrong in _candidates(fault):
-        misses = 0
-        whole = 0
+        texts, misses = list[tuple[str, int]](), 0
         for verdict in fault.wrong:
-            matches = reproduces(oracle, verdict, wrong)
-            whole, misses = whole + matches, misses + (not matches)
+            if reproduces(oracle, verdict, wrong):
+                texts.append((verdict.message.name, 0))
+            else:
+                misses += 1
             if misses > len(fault.wrong) // 2:
                 break
         else:
-            tried = fault.right[:: len(fault.right) // _RIGHT + 1] if not misses else []
+            tried = fault.passing[:: len(fault.passing) // _RIGHT + 1] if not misses else []
             spoiled = sum(not reproduces(oracle, verdict, wrong) for verdict in tried)
-            explanation = Explanation(wrong.name, wrong.says, wrong.fix, whole, len(fault.wrong), spoiled, len(tried))
+            explanation = Explanation(
+                wrong.name,
+                wrong.says,
+                wrong.fix,
+                place=fault.place,
+                share=0.0,
+                whole=len(texts),
+                partly=0,
+                of=len(fault.wrong),
+                contradicted=spoiled,
+                passing=len(tried),
+                taps=tuple(texts),
+            )
             if misses:
                 partly.append(explanation)
-            elif wrong.name not in best or spoiled < best[wrong.name].seen:
+            elif wrong.name not in best or spoiled < best[wrong.name].contradicted:
                 best[wrong.name] = explanation
     if best:
         ways = {wrong.says: wrong for wrong in _candidates(fault)} if fault.stage == "merges" else {}
         return sorted(
             best.values(),
-            key=lambda explanation: (explanation.seen, _elsewhere(oracle, fault, ways.get(explanation.says))),
+            key=lambda explanation: (explanation.contradicted, _elsewhere(oracle, fault, ways.get(explanation.says))),
         )
     return sorted(partly, key=lambda explanation: -explanation.whole)[:2]
 

@@ -40,7 +40,7 @@ def whereabouts(fault: Fault, taps: Sequence[Cells], golden: Recording) -> str:
     worst, wrong = taps[0], {tap.step for tap in fault.wrong}
     parts = _layers_and_steps(fault, golden)
     if any(tap.wrong.any() and not tap.wrong[tap.judged].all() for tap in taps):
-        known = of_positions(taps, {tap.step for tap in fault.right} - wrong, golden)
+        known = of_positions(taps, {tap.step for tap in fault.passing} - wrong, golden)
         if known.keys() & {"query", "row"} and wrong <= {tap.step for tap in taps}:  # it tells the steps as well
             parts.pop("step", None)
         parts |= _axes(worst, golden, known)
@@ -61,21 +61,21 @@ def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[st
         across = tuple(dimension for dimension in range(tap.wrong.ndim) if dimension != axis)
         bad, at = np.asarray(tap.wrong.any(axis=across)), np.flatnonzero(tap.judged.any(axis=across))
         if bad.sum() < len(at):
-            rule = when(bad[at], _of_axis(name, at, tap, golden))
+            rule = when(bad[at], _of_axis(axis, at, tap, golden))
             parts[name] = _words(name, at, bad[at], rule, len(bad))
     return parts
 
 
-def _of_axis(name: str, at: Array, tap: Cells, golden: Recording) -> list[Fact]:
-    size = tap.wrong.shape[list(tap.axes).index(name)]
-    tokens = facts.tokens_of(golden, in_encoder(tap, golden)) if name == "vocab" else None
+def _of_axis(axis: int, at: Array, tap: Cells, golden: Recording) -> list[Fact]:
+    size = tap.wrong.shape[axis]
+    tokens = facts.tokens_of(golden, in_encoder(tap, golden)) if tap.axes[axis] == "vocab" else None
     known = facts.of_indices(size) if tokens is None else facts.of_vocabulary(tokens, size)
     return at_indices(at, known)
 
 
 def _layers_and_steps(fault: Fault, golden: Recording) -> dict[str, str]:
     """The layers, and the steps, that are wrong, unless it is all of them."""
-    wrong, every = ([(_layer(tap), tap.step) for tap in taps] for taps in (fault.wrong, (*fault.wrong, *fault.right)))
+    wrong, every = ([(_layer(tap), tap.step) for tap in taps] for taps in (fault.wrong, (*fault.wrong, *fault.passing)))
     bad_layers, bad_steps = {layer for layer, _ in wrong}, {step for _, step in wrong}
     product = sum(layer in bad_layers and step in bad_steps for layer, step in every) == len(wrong)
     parts = {}

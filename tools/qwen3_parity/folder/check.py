@@ -50,12 +50,13 @@ def check_folder(
     partial: bool = False,
     goldens: Mapping[str, Path] | None = None,
     count: Callable[[int, int], None] = lambda done, total: None,
+    interrupted: Callable[[BaseException], None] | None = None,
 ) -> Folder:
     """Judge every recording below `folder`, or those of `required` cases; one that is refused keeps no other from it.
 
     Each op is judged alone where the case's checkpoint is a committed one, or beside its golden. `partial`: the cases'
     results need not be there. `goldens` are files by case, the committed ones by default. `count` gets how many of how
-    many recordings are judged.
+    many recordings are judged. An interrupt is handed to `interrupted`, where it is given, and what was judged stays.
 
     Raises `ParityError` when there is no such folder, or no recording in it.
     """
@@ -64,12 +65,17 @@ def check_folder(
     names, results = required or list(goldens), []
     judged = [name for name in names if name in delivered]
     for done, name in enumerate(judged):
-        count(done, len(judged))
         try:
+            count(done, len(judged))
             golden = read(goldens[name], digests=True)
             weights = weights_at_hand(golden, checkpoints_of(goldens[name]))
             results.append(check(golden, delivered[name], weights, partial=partial))
         except ParityError as error:
             refused.append(error)
+        except BaseException as error:
+            if interrupted is None or isinstance(error, Exception):
+                raise
+            interrupted(error)
+            break
     missing = [name for name in names if name not in delivered]
     return Folder(folder, results, refused, missing, [name for name in delivered if name not in names], bool(required))

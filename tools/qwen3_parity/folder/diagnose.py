@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial as with_first
 from pathlib import Path
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from qwen3_golden import ParityError, pb, read
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.mistake import Mistake, Note, notes
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts
@@ -31,77 +33,32 @@ _FLIPS = 5
 """Positions of a case that are told where another token is the best."""
 
 
-class Way(NamedTuple):
-    """A mistake that reproduces what is wrong at a place of a case; one that is `fitted` was read off each tap."""
-
-    name: str
-    says: str
-    fix: str
-    place: str
-    rank: float = 0
-    fitted: bool = False
-
-
 class Sign(NamedTuple):
     """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does.
 
-    `findings` are what the numbers say, `record_next` which tap would tell more. With neither ways nor otherwise a sign
-    is a `note`: what the case's own diagnosis says beside its places.
+    `findings` are what the numbers say, `record_next` which tap would tell more, `origin` the candidate's line. With
+    neither ways nor otherwise a sign is a `note`: what the case's own diagnosis says beside its places.
     """
 
     case: str
     place: str
-    ways: Sequence[Way] = ()
+    ways: Sequence[Explanation] = ()
     otherwise: str = ""
     findings: Sequence[str] = ()
     record_next: str = ""
+    origin: str = ""
     note: str = ""
 
 
 @dataclass(frozen=True)
-class Note:
-    """A line of the diagnoses of single cases, with the cases that it stands in."""
-
-    says: str
-    cases: Sequence[str]
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A mistake with the cases that it was made in, and the places where; `says` may have other numbers by case.
-
-    `otherwise` are mistakes that the same numbers could as well be in all of these cases, `otherwise_in` those that
-    they could be in some. `findings` are what the numbers say by themselves, `record_next` taps that would tell more.
-    """
-
-    name: str
-    says: Sequence[str]
-    fix: str
-    places: Sequence[str]
-    cases: Sequence[str]
-    otherwise: Sequence[str] = ()
-    otherwise_in: Sequence[Note] = ()
-    findings: Sequence[Note] = ()
-    record_next: Sequence[Note] = ()
-
-
-@dataclass(frozen=True)
-class Apart:
-    """What no named mistake reproduces, by what is known of it, with the cases that show it; see `Mistake`."""
-
-    reason: str
-    cases: Sequence[str]
-    findings: Sequence[Note] = ()
-    record_next: Sequence[Note] = ()
-
-
-@dataclass(frozen=True)
 class FolderDiagnosis:
-    """The folder judged, the mistakes that explain most cases first, what stands apart, and what is told beside it."""
+    """The folder judged, the mistakes that explain most cases first, and what is said beside them.
+
+    What no named mistake reproduces stands last, as mistakes without a name.
+    """
 
     folder: Folder
     mistakes: Sequence[Mistake]
-    apart: Sequence[Apart]
     notes: Sequence[Note] = ()
 
 
@@ -132,10 +89,10 @@ def diagnose_folder(
 ) -> FolderDiagnosis:
     """Diagnose every red case and put equal mistakes together; the bounds are those of `diagnose_cases`."""
     red = [red_of(verdicts) for verdicts in folder.red]
-    mistakes, unexplained, notes = diagnose_cases(
+    mistakes, beside = diagnose_cases(
         red, progress, partial=partial, work=work, whole=whole, deadline=deadline, count=count
     )
-    return FolderDiagnosis(folder, mistakes, unexplained, notes)
+    return FolderDiagnosis(folder, mistakes, beside)
 
 
 def diagnose_cases(
@@ -147,12 +104,12 @@ def diagnose_cases(
     whole: float = math.inf,
     deadline: float = math.inf,
     count: Callable[[int, int], None] = lambda done, total: None,
-) -> tuple[list[Mistake], list[Apart], list[Note]]:
-    """The mistakes behind red cases, what stands apart, and notes; those are diagnosed first that show most taps.
+) -> tuple[list[Mistake], tuple[Note, ...]]:
+    """The mistakes behind red cases, those without a name last, and notes; cases that show most taps come first.
 
     Each case is diagnosed as it would be by itself. Where its search ended before it named a mistake, those that the
     cases before it have are tried. `work`: evaluated elements of the search in a case, as of `diagnose`; `whole`: of
-    all cases: behind it none is begun, the first apart, and those that are left stand apart. So they do behind
+    all cases: behind it none is begun but the first, and those that are left have no name. So have those behind
     `deadline`, a moment of the monotonic clock in seconds. `count` gets how many of how many cases are done.
     """
     signs: list[Sign] = []
@@ -181,8 +138,8 @@ def diagnose_cases(
         signs += case_signs
     order = {red_case.case: number for number, red_case in enumerate(red)}
     signs.sort(key=lambda sign: order[sign.case])
-    notes = _notes((sign.note, sign.case) for sign in signs if sign.note)
-    return list(_mistakes(signs)), list(_unexplained(signs)), notes
+    beside = notes((sign.note, sign.case) for sign in signs if sign.note)
+    return [*_mistakes(signs), *_unexplained(signs)], beside
 
 
 def _signs(
@@ -212,19 +169,14 @@ def _signs(
 
 def _of_texts(diagnosis: TokenDiagnosis, case: str) -> Iterator[Sign]:
     for fault in diagnosis.faults:
-        place = f"tokenizer.{fault.stage}"
         whole = [explanation for explanation in fault.explanations if explanation.whole == explanation.of]
-        ways = [
-            Way(explanation.name, explanation.says, explanation.fix, place)
-            for explanation in whole
-            if explanation.seen == whole[0].seen
-        ]
+        ways = [explanation for explanation in whole if explanation.contradicted == whole[0].contradicted]
         partly = [explanation for explanation in fault.explanations if explanation.whole < explanation.of]
         findings = [
             f"{explanation.name}: {explanation.says}, in {explanation.whole} of {explanation.of} texts"
             for explanation in partly
         ]
-        yield Sign(case, place, ways, f"no known mistake gives these values at {place}", findings)
+        yield Sign(case, fault.place, ways, f"no known mistake gives these values at {fault.place}", findings)
     if not diagnosis.faults:
         yield _without_fault(diagnosis.verdicts)
 
@@ -249,22 +201,15 @@ def _of_fault(fault: Explained, case: str) -> Iterator[Sign]:
     """What explains a place: mistakes that explain the same taps are one sign, those behind the rest another."""
     place = _open(fault.fault.place)
     findings = [f"{finding.name}: {finding.says}" for finding in fault.findings]
-    rounds: dict[int, list[Way]] = {}
+    rounds: dict[int, list[Explanation]] = {}
     for explanation in fault.explanations:
-        rounds.setdefault(explanation.of, []).append(
-            Way(
-                explanation.name,
-                explanation.says,
-                explanation.fix,
-                _open(explanation.place),
-                explanation.rank,
-                explanation.fitted,
-            )
-        )
-    signs = [Sign(case, place, ways) for ways in rounds.values()]
+        rounds.setdefault(explanation.of, []).append(explanation)
+    origin = str(fault.origin or "")
+    signs = [Sign(case, place, ways, origin=origin) for ways in rounds.values()]
     if not signs or fault.left:
         numbers = "all" if signs else "these"
-        signs.append(Sign(case, place, otherwise=f"no known mistake reproduces {numbers} numbers of {place}"))
+        otherwise = f"no known mistake reproduces {numbers} numbers of {place}"
+        signs.append(Sign(case, place, otherwise=otherwise, origin=origin))
     signs[0] = signs[0]._replace(findings=findings, record_next=fault.record)
     yield from signs
 
@@ -298,10 +243,10 @@ def _names(sign: Sign) -> dict[str, None]:
 
 
 def _behind_most(signs: Sequence[Sign]) -> str:
-    ranks = {way.name: (way.fitted, way.rank) for sign in signs for way in sign.ways}
+    ways = {way.name: way for sign in signs for way in sign.ways}
     counts = Counter(name for sign in signs for name in _names(sign))
     first = Counter(sign.ways[0].name for sign in signs)
-    return min(counts, key=lambda name: (ranks[name][0], -counts[name], ranks[name], -first[name], name))
+    return min(counts, key=lambda name: (ways[name].fitted, -counts[name], ways[name].rank, -first[name], name))
 
 
 def _mistake(name: str, signs: Sequence[Sign]) -> Mistake:
@@ -309,44 +254,33 @@ def _mistake(name: str, signs: Sequence[Sign]) -> Mistake:
     ways = [way for sign in signs for way in sign.ways if way.name == name]
     always = set.intersection(*(set(_names(sign)) for sign in signs))
     others = [(way.name, sign.case) for sign in signs for way in sign.ways if way.name not in always]
-    places = Counter(place for way in ways for place in way.place.split(", "))
+    places = Counter(place for way in ways for place in _open(way.place).split(", "))
     return Mistake(
         name,
-        list(dict.fromkeys(way.says for way in ways)),
+        tuple(dict.fromkeys(way.says for way in ways)),
         ways[0].fix,
-        [place for place, _ in places.most_common()],
-        list(dict.fromkeys(sign.case for sign in signs)),
-        sorted(always - {name}),
-        _notes(others),
-        *_beside(signs),
+        tuple(place for place, _ in places.most_common()),
+        otherwise=tuple(sorted(always - {name})),
+        otherwise_in=notes(others),
+        **_beside(signs),
     )
 
 
-def _unexplained(signs: Sequence[Sign]) -> Iterator[Apart]:
+def _unexplained(signs: Sequence[Sign]) -> Iterator[Mistake]:
+    """What no named mistake reproduces, by what is known of it."""
     reasons: dict[str, list[Sign]] = {}
     for sign in signs:
         if not sign.ways and sign.otherwise:
             reasons.setdefault(sign.otherwise, []).append(sign)
-    unexplained = [
-        Apart(
-            reason,
-            list(dict.fromkeys(sign.case for sign in those)),
-            *_beside(those),
-        )
-        for reason, those in reasons.items()
-    ]
-    yield from sorted(unexplained, key=lambda group: (-len(group.cases), group.reason))
+    unexplained = [Mistake("", (reason,), **_beside(those)) for reason, those in reasons.items()]
+    yield from sorted(unexplained, key=lambda mistake: (-len(mistake.cases), mistake.says))
 
 
-def _beside(signs: Sequence[Sign]) -> tuple[list[Note], list[Note]]:
-    """What the numbers of these places say, and the taps that would tell more."""
-    findings = _notes((text, sign.case) for sign in signs for text in sign.findings)
-    return findings, _notes((sign.record_next, sign.case) for sign in signs if sign.record_next)
-
-
-def _notes(lines: Iterable[tuple[str, str]]) -> list[Note]:
-    """Lines with their cases, those that stand in most cases first; equal ones in the order of the diagnoses."""
-    cases: dict[str, dict[str, None]] = {}
-    for text, case in lines:
-        cases.setdefault(text, {})[case] = None
-    return [Note(text, list(those)) for text, those in sorted(cases.items(), key=lambda item: -len(item[1]))]
+def _beside(signs: Sequence[Sign]) -> dict[str, Any]:
+    """The cases of these signs, what their numbers say, the taps that would tell more, and the candidate's lines."""
+    return {
+        "cases": tuple(dict.fromkeys(sign.case for sign in signs)),
+        "findings": notes((text, sign.case) for sign in signs for text in sign.findings),
+        "record_next": notes((sign.record_next, sign.case) for sign in signs if sign.record_next),
+        "origins": tuple(dict.fromkeys(sign.origin for sign in signs if sign.origin)),
+    }

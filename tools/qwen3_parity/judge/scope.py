@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import ENCODERS, Array, ParityError, Recording, Tensor, pb
-from qwen3_reference.floors.scope import BY_ROW
+from qwen3_reference.floors.scope import BY_ROW, layer_mask
 from qwen3_spec import ops
 from qwen3_spec.site import Place
 
@@ -78,28 +78,28 @@ class Scope:
             tap = self._golden.get(f"{stack}.layers.{layer}.{attention}.mask", step)
             cut = self._golden.case.rows > 0  # a tap with some of its rows says nothing of the others
             self._masks[key] = self._computed(stack, layer, step) if tap is None or cut else tap.array
-        layer_mask = self._masks[key]
-        return None if layer_mask is None else layer_mask[:, layer_mask.shape[1] - length :]
+        visible = self._masks[key]
+        return None if visible is None else visible[:, visible.shape[1] - length :]
 
     def _computed(self, stack: str, layer: int, step: int) -> Array | None:
-        config, encoder, decoder = self._golden.case.config, self._real("encoder"), self._real("decoder")
-        window = config.sliding_window if config.layer_types[layer : layer + 1] == ["sliding_attention"] else None
-        if stack != "decoder":
-            return None if encoder is None else ops.mask.encoder_mask(encoder, window)
-        if decoder is None:
+        steps, of_encoder = self._golden.case.steps, stack != "decoder"
+        if not of_encoder and self._input("input.decoder_attention_mask") is None:
             return None
-        steps = self._golden.case.steps
-        stop, mask = sum(steps[: step + 1]), self._golden.get("input.decoder_mask")
-        decoder_mask = decoder[:, :stop] if mask is None else mask.array[:, :stop, :stop]
+        end, query = sum(steps[: step + 1]), 0 if of_encoder else steps[step]
         try:
-            return ops.mask.merged(decoder_mask, encoder, steps[step], window)
+            return layer_mask(self._golden.case.config, self._input, layer, end, query, of_encoder=of_encoder)
         except ValueError:
-            raise self._do_not_fit(f"step {step}", "masks of as many rows in both stacks", decoder_mask.shape) from None
+            shapes = [item.array.shape for item in self._golden if item.info.name.endswith("attention_mask")]
+            raise self._do_not_fit(f"step {step}", "masks of as many rows in both stacks", shapes) from None
+
+    def _input(self, name: str) -> Array | None:
+        item = self._golden.get(name)
+        return None if item is None else item.array
 
     def _real(self, stack: str) -> Array | None:
         """`[batch, slot]`: True where a token is no padding; None when the case has no such input."""
-        attention_mask = self._golden.get(f"input.{stack}_attention_mask")
-        return None if attention_mask is None else attention_mask.array.astype(bool)
+        attention_mask = self._input(f"input.{stack}_attention_mask")
+        return None if attention_mask is None else attention_mask.astype(bool)
 
     def _rows(self, tensor: Tensor, place: Place | None) -> Array | None:
         """The rows (queries, or else keys) that are judged, broadcasting to the tap; None for all."""
@@ -152,12 +152,12 @@ class Scope:
             raise self._do_not_fit(where, f"masks that broadcast to {shape}", judged.shape)
         return None if judged.all() else judged
 
-    def _do_not_fit(self, where: str, expected: str, shape: tuple[int, ...]) -> ParityError:
+    def _do_not_fit(self, where: str, expected: str, got: object) -> ParityError:
         return ParityError(
             f"{self._golden.source}: {where}",
             "the golden's masks do not fit its tap",
             expected=expected,
-            got=shape,
+            got=got,
             next_step="record the golden again",
             fault="harness bug",
         )

@@ -14,6 +14,7 @@ from qwen3_parity.mistakes.formulas import on_inputs, rows
 from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.site import Site
 
 Function = Callable[[Array], Array]
@@ -79,7 +80,7 @@ ACTIVATIONS: tuple[tuple[str, Function], ...] = (
 def activation(site: Site) -> Iterator[Hypothesis]:
     """Every other activation that is known by name, and none."""
     observed, fix = observe(site), f"act(x) with hidden_act {site.config.hidden_act}"
-    known = (("activation", f"computes {name}", 0, on_inputs(function)) for name, function in ACTIVATIONS)
+    known = (("activation", f"computes {name}", PLAIN, on_inputs(function)) for name, function in ACTIVATIONS)
     yield from likely(site, observed, rows("mlp", fix, known))
     none = Hypothesis("mlp.no_activation", "is left out", fix, lambda site: (site.inputs[0], None))
     yield from likely(site, observed, [none])

@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.ops.argmax import choices, greedy_ids, search_of
 from qwen3_spec.site import Result, Site
 
@@ -76,9 +77,9 @@ def ids(site: Site) -> Iterator[Hypothesis]:
     for token in eos:
         rest = frozenset(eos) - {token}
         yield Hypothesis("eos.one_of_several", f"is ended by {token} alone", ENDS, _ended_by(rest))
-    yield Hypothesis("eos.ignored", "is ended by nothing", ENDS, _ended_by(frozenset(eos)), 1)
-    yield Hypothesis("eos.not_padded", "goes on behind the end of its rows", ENDS, _not_padded, 2)
-    yield Hypothesis("greedy.last_maximum", "takes the last of equals", "take the first", _last_maximum, 1)
+    yield Hypothesis("eos.ignored", "is ended by nothing", ENDS, _ended_by(frozenset(eos)), PLAIN + 1)
+    yield Hypothesis("eos.not_padded", "goes on behind the end of its rows", ENDS, _not_padded, RARE)
+    yield Hypothesis("greedy.last_maximum", "takes the last of equals", "take the first", _last_maximum, PLAIN + 1)
 
 
 MISTAKES: Mapping[str, Mistakes] = {"argmax": Mistakes((ids,))}

@@ -11,6 +11,7 @@ from qwen3_parity.mistakes.cache_reads import reads
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import asks_for_all, unit_of
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -101,7 +102,7 @@ def _one_row(which: int) -> _Contents:
     return contents
 
 
-def _rows(order: Callable[[int], Array], *, new_alone: bool) -> _Contents:
+def _rows(order: Callable[[int], Array], *, new_alone: bool = False) -> _Contents:
     def contents(before: Array, new: Array, _: Site) -> Array | None:
         if len(new) < 2 or (new_alone and before.shape[2] == 0):
             return None
@@ -121,63 +122,63 @@ def _following(n: int) -> Array:
 
 _EMPTY = "leaves the new slots zero"
 
-_CONTENTS: tuple[tuple[str, str, _Contents, int], ...] = (
-    ("not_written", _EMPTY, lambda b, n, _: joined(b, np.zeros_like(n)), 0),
-    ("not_written", "is all zero", lambda b, n, _: joined(np.zeros_like(b), np.zeros_like(n)), 1),
-    ("not_written", "loses what it held: the old slots are zero", lambda b, n, _: joined(np.zeros_like(b), n), 0),
+_CONTENTS: tuple[tuple[str, str, _Contents, Rank], ...] = (
+    ("not_written", _EMPTY, lambda b, n, _: joined(b, np.zeros_like(n)), PLAIN),
+    ("not_written", "is all zero", lambda b, n, _: joined(np.zeros_like(b), np.zeros_like(n)), PLAIN + 1),
+    ("not_written", "loses what it held: the old slots are zero", lambda b, n, _: joined(np.zeros_like(b), n), PLAIN),
     ("stale", "repeats its last slot where the new ones belong",
-     lambda b, n, _: joined(b, np.repeat(b[:, :, -1:], n.shape[2], 2)) if b.shape[2] else None, 0),
-    ("stale", "keeps what it held and no more", lambda b, n, _: b if b.shape[2] else None, 0),
-    ("shifted", "writes one slot early: the last old slot is lost, the last slot zero", _one_early, 0),
-    ("shifted", "writes one slot early and the last key twice", _one_early_repeated, 1),
+     lambda b, n, _: joined(b, np.repeat(b[:, :, -1:], n.shape[2], 2)) if b.shape[2] else None, PLAIN),
+    ("stale", "keeps what it held and no more", lambda b, n, _: b if b.shape[2] else None, PLAIN),
+    ("shifted", "writes one slot early: the last old slot is lost, the last slot zero", _one_early, PLAIN),
+    ("shifted", "writes one slot early and the last key twice", _one_early_repeated, PLAIN + 1),
     ("shifted", "writes one slot late: a gap of zeros, the last key lost",
-     lambda b, n, _: joined(b, _zeros(n, 1), n[:, :, :-1]), 0),
-    ("shifted", "has its contents one slot late, rolled", lambda b, n, _: np.roll(joined(b, n), 1, 2), 1),
-    ("shifted", "has its contents one slot early, rolled", lambda b, n, _: np.roll(joined(b, n), -1, 2), 1),
+     lambda b, n, _: joined(b, _zeros(n, 1), n[:, :, :-1]), PLAIN),
+    ("shifted", "has its contents one slot late, rolled", lambda b, n, _: np.roll(joined(b, n), 1, 2), PLAIN + 1),
+    ("shifted", "has its contents one slot early, rolled", lambda b, n, _: np.roll(joined(b, n), -1, 2), PLAIN + 1),
     ("shifted", "drops the first slot and has zeros at the end",
-     lambda b, n, _: joined(joined(b, n)[:, :, 1:], _zeros(n, 1)), 1),
+     lambda b, n, _: joined(b, n, _zeros(n, 1))[:, :, 1:], PLAIN + 1),
     ("shifted", "drops the first slot and repeats the last",
-     lambda b, n, _: joined(joined(b, n)[:, :, 1:], n[:, :, -1:]), 1),
-    ("slot_order", "has the new slots before the old ones", lambda b, n, _: joined(n, b), 0),
-    ("slot_order", "has its slots in reverse order", lambda b, n, _: joined(b, n)[:, :, ::-1], 1),
-    ("slot_order", "has the new slots in reverse order", lambda b, n, _: joined(b, n[:, :, ::-1]), 1),
+     lambda b, n, _: joined(b, n, n[:, :, -1:])[:, :, 1:], PLAIN + 1),
+    ("slot_order", "has the new slots before the old ones", lambda b, n, _: joined(n, b), PLAIN),
+    ("slot_order", "has its slots in reverse order", lambda b, n, _: joined(b, n)[:, :, ::-1], PLAIN + 1),
+    ("slot_order", "has the new slots in reverse order", lambda b, n, _: joined(b, n[:, :, ::-1]), PLAIN + 1),
     ("overwritten", "writes over its first slots",
-     lambda b, n, _: joined(n, b[:, :, n.shape[2] :], _zeros(n, n.shape[2])), 0),
+     lambda b, n, _: joined(n, b[:, :, n.shape[2] :], _zeros(n, n.shape[2])), PLAIN),
     ("overwritten", "writes over its first slots, and at the end as well",
-     lambda b, n, _: joined(n, b[:, :, n.shape[2] :], n) if b.shape[2] >= n.shape[2] else None, 1),
+     lambda b, n, _: joined(n, b[:, :, n.shape[2] :], n) if b.shape[2] >= n.shape[2] else None, PLAIN + 1),
     ("overwritten", "writes over its last slots, and at the end as well",
-     lambda b, n, _: joined(b[:, :, : -n.shape[2]], n, n) if b.shape[2] >= n.shape[2] else None, 1),
+     lambda b, n, _: joined(b[:, :, : -n.shape[2]], n, n) if b.shape[2] >= n.shape[2] else None, PLAIN + 1),
     ("overwritten", "writes the first new key into every new slot",
-     lambda b, n, _: joined(b, np.repeat(n[:, :, :1], n.shape[2], 2)), 2),
+     lambda b, n, _: joined(b, np.repeat(n[:, :, :1], n.shape[2], 2)), RARE),
     ("overwritten", "writes the last new key into every new slot",
-     lambda b, n, _: joined(b, np.repeat(n[:, :, -1:], n.shape[2], 2)), 2),
+     lambda b, n, _: joined(b, np.repeat(n[:, :, -1:], n.shape[2], 2)), RARE),
     ("overwritten", "fills every slot with the new keys",
-     lambda b, n, _: n[:, :, np.arange(b.shape[2] + n.shape[2]) % n.shape[2]] if n.shape[2] else None, 2),
-    ("ring", "wraps around at the window's size", _ring, 0),
-    ("truncated", "keeps the window alone, older slots are zero", _window_alone, 0),
-    ("truncated", "holds the new slots alone", lambda b, n, _: n if b.shape[2] else None, 0),
-    ("truncated", "drops its oldest slot", lambda b, n, _: joined(b, n)[:, :, 1:], 0),
+     lambda b, n, _: n[:, :, np.arange(b.shape[2] + n.shape[2]) % n.shape[2]] if n.shape[2] else None, RARE),
+    ("ring", "wraps around at the window's size", _ring, PLAIN),
+    ("truncated", "keeps the window alone, older slots are zero", _window_alone, PLAIN),
+    ("truncated", "holds the new slots alone", lambda b, n, _: n if b.shape[2] else None, PLAIN),
+    ("truncated", "drops its oldest slot", lambda b, n, _: joined(b, n)[:, :, 1:], PLAIN),
     ("truncated", "is cut to the window",
-     lambda b, n, s: joined(b, n)[:, :, -s.config.sliding_window :] if s.config.sliding_window else None, 0),
-    ("encoder_appended_again", "holds the encoder's slots after its own", lambda b, n, s: _with_memory(s, b, n), 0),
+     lambda b, n, s: joined(b, n)[:, :, -s.config.sliding_window :] if s.config.sliding_window else None, PLAIN),
+    ("encoder_appended_again", "holds the encoder's slots after its own", lambda b, n, s: _with_memory(s, b, n), PLAIN),
     ("encoder_appended_again", "holds the encoder's slots before the new ones",
-     lambda b, n, s: _with_memory(s, b, n, before_new=True), 1),
-    ("appended_twice", "holds the new slots twice", lambda b, n, _: joined(b, n, n), 0),
-    ("appended_twice", "holds the old slots twice", lambda b, n, _: joined(b, b, n) if b.shape[2] else None, 0),
-    ("other_row", "has the batch row before", _rows(_previous, new_alone=False), 0),
-    ("other_row", "has the batch row behind", _rows(_following, new_alone=False), 0),
-    ("other_row", "has the batch rows in reverse order", _rows(lambda n: np.arange(n)[::-1], new_alone=False), 1),
-    ("other_row", "has the first batch row in every row", _one_row(0), 0),
-    ("other_row", "has the last batch row in every row", _one_row(-1), 0),
-    ("other_row", "has the new slots of the batch row before", _rows(_previous, new_alone=True), 0),
-    ("other_row", "has the new slots of the batch row behind", _rows(_following, new_alone=True), 0),
+     lambda b, n, s: _with_memory(s, b, n, before_new=True), PLAIN + 1),
+    ("appended_twice", "holds the new slots twice", lambda b, n, _: joined(b, n, n), PLAIN),
+    ("appended_twice", "holds the old slots twice", lambda b, n, _: joined(b, b, n) if b.shape[2] else None, PLAIN),
+    ("other_row", "has the batch row before", _rows(_previous), PLAIN),
+    ("other_row", "has the batch row behind", _rows(_following), PLAIN),
+    ("other_row", "has the batch rows in reverse order", _rows(lambda n: np.arange(n)[::-1]), PLAIN + 1),
+    ("other_row", "has the first batch row in every row", _one_row(0), PLAIN),
+    ("other_row", "has the last batch row in every row", _one_row(-1), PLAIN),
+    ("other_row", "has the new slots of the batch row before", _rows(_previous, new_alone=True), PLAIN),
+    ("other_row", "has the new slots of the batch row behind", _rows(_following, new_alone=True), PLAIN),
     ("other_row", "has the first batch row's new slots in every row",
-     _rows(lambda n: np.zeros(n, int), new_alone=True), 0),
-    ("kv_heads", "has its heads in reverse order", lambda b, n, _: joined(b, n)[:, ::-1], 1),
-    ("kv_heads", "has KV head 0 in every head", lambda b, n, _: np.repeat(joined(b, n)[:, :1], n.shape[1], 1), 1),
-    ("kv_heads", "has its heads rolled by one", lambda b, n, _: np.roll(joined(b, n), 1, 1), 1),
+     _rows(lambda n: np.zeros(n, int), new_alone=True), PLAIN),
+    ("kv_heads", "has its heads in reverse order", lambda b, n, _: joined(b, n)[:, ::-1], PLAIN + 1),
+    ("kv_heads", "has KV head 0 in every head", lambda b, n, _: joined(b, n)[:, [0] * n.shape[1]], PLAIN + 1),
+    ("kv_heads", "has its heads rolled by one", lambda b, n, _: np.roll(joined(b, n), 1, 1), PLAIN + 1),
     ("kv_heads", "has the new heads and positions in each other's order",
-     lambda b, n, _: joined(b, np.ascontiguousarray(n.swapaxes(1, 2)).reshape(n.shape)), 1),
+     lambda b, n, _: joined(b, np.ascontiguousarray(n.swapaxes(1, 2)).reshape(n.shape)), PLAIN + 1),
 )  # fmt: skip
 """The ends of names, what is wrong, the contents."""
 
@@ -216,16 +217,16 @@ def contents(site: Site) -> Iterator[Hypothesis]:
     """The mistakes of the table, for a cache that grows and for one that is filled once."""
     fix = ONCE if site.place.op == "cache_once" else FIX
     for name, says, rule, rank in _CONTENTS:
-        if says == _EMPTY and asks_for_all():  # a branch that is not added gives the same, and is plainer
-            rank = 1
+        rank += says == _EMPTY and asks_for_all()  # a branch that is not added gives the same, and is plainer
         yield Hypothesis(f"cache.{name}", says, fix, _exact(rule), rank)
         if name in _WRITTEN:
             yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, _exact(_new_alone(rule)), rank)
     for kind, rounded in (*ROUNDED, *EIGHT_BITS):
         stored = _exact(lambda b, n, _, rounded=rounded: rounded(joined(b, n)))  # type: ignore[misc]
-        yield Hypothesis("cache.half_precision", f"stores {kind}", "store the type of the keys and values", stored, 1)
+        same_type = "store the type of the keys and values"
+        yield Hypothesis("cache.half_precision", f"stores {kind}", same_type, stored, PLAIN + 1)
         new = _exact(lambda b, n, _, rounded=rounded: joined(b, rounded(n)))  # type: ignore[misc]
-        yield Hypothesis("cache.half_precision", f"rounds what is new to {kind}", "store it as it is", new, 2)
+        yield Hypothesis("cache.half_precision", f"rounds what is new to {kind}", "store it as it is", new, RARE)
 
 
 _KINDS: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -263,19 +264,18 @@ def other_kind(site: Site) -> Iterator[Hypothesis]:
     leaf = site.place.name.rpartition(".")[2]
     for name, tap, says in _KINDS.get(leaf, ()):
         fix = f"append {site.place.inputs[0][0].rpartition('.')[2]}"
-        both = tap.endswith(("v_proj", "k_rope"))  # what the other cache should hold
-        cause = f"{name} of both caches" if both else ""
+        cause = f"{name} of both caches" if tap.endswith(("v_proj", "k_rope")) else ""  # what the other should hold
         hidden = all(site.values.recorded(each, site.step) is None for each in site.names)
         elsewhere = name == "cache.unrotated" and hidden  # the same as keys that are not rotated at all
-        yield Hypothesis(name, says, fix, _every_step(tap), int(elsewhere), cause=cause)
-        yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), 1, cause=cause and f"{cause}, new")
+        yield Hypothesis(name, says, fix, _every_step(tap), PLAIN + elsewhere, cause=cause)
+        cause = cause and f"{cause}, new"
+        yield Hypothesis(name, f"{says}, in the new slots", fix, _new_from(tap), PLAIN + 1, cause=cause)
     for layer in range(site.config.num_hidden_layers):
         if layer != site.place.layer:
             offset = layer - (site.place.layer or 0)
-            says = f"holds those of layer {layer}"
-            fix = "each layer has a cache of its own"
-            yield Hypothesis("cache.other_layer", says, fix, _of_layer(offset=offset), abs(offset) - 1)
-            yield Hypothesis("cache.other_layer", says, fix, _of_layer(layer=layer), 3)
+            says, fix = f"holds those of layer {layer}", "each layer has a cache of its own"
+            yield Hypothesis("cache.other_layer", says, fix, _of_layer(offset=offset), PLAIN + (abs(offset) - 1))
+            yield Hypothesis("cache.other_layer", says, fix, _of_layer(layer=layer), RARE + 1)
 
 
 def _attention_tap(site: Site, tap: str, step: int) -> Array | None:
@@ -343,11 +343,11 @@ def again(site: Site) -> Iterator[Hypothesis]:
         return
     fix = "cached keys are normed and rotated already"
     for old, says in ((True, "norms what it held again"), (False, "norms the new keys again")):
-        yield Hypothesis("cache.renormed", says, fix, _renormed(old=old), int(not old))
+        yield Hypothesis("cache.renormed", says, fix, _renormed(old=old), PLAIN + (not old))
     for old, says in ((True, "rotates what it held again"), (False, "rotates the new keys again")):
-        yield Hypothesis("cache.rerotated", says, fix, _rerotated(old=old, here=False), 1)
+        yield Hypothesis("cache.rerotated", says, fix, _rerotated(old=old, here=False), PLAIN + 1)
     says = "rotates what it held again, at the step's first position"
-    yield Hypothesis("cache.rerotated", says, fix, _rerotated(old=True, here=True), 2)
+    yield Hypothesis("cache.rerotated", says, fix, _rerotated(old=True, here=True), RARE)
 
 
 def _split(site: Site) -> tuple[Array, Array] | None:

@@ -8,6 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -52,26 +53,28 @@ def _eight_bits(values: Array) -> Array:
     return np.asarray(np.round(values / np.where(scale == 0, 1, scale)) * scale)
 
 
-_READ: tuple[tuple[str, str, _Older, int], ...] = (
-    ("not_written", "finds older slots empty", lambda old: np.zeros_like(old), 0),
-    ("shifted", "finds older slots late by one", lambda old: np.roll(old, 1, 2), 0),
-    ("shifted", "finds older slots early by one", lambda old: np.roll(old, -1, 2), 0),
+_READ: tuple[tuple[str, str, _Older, Rank], ...] = (
+    ("not_written", "finds older slots empty", lambda old: np.zeros_like(old), PLAIN),
+    ("shifted", "finds older slots late by one", lambda old: np.roll(old, 1, 2), PLAIN),
+    ("shifted", "finds older slots early by one", lambda old: np.roll(old, -1, 2), PLAIN),
     ("shifted", "finds older slots late by one, the first empty",
-     lambda old: np.concatenate((np.zeros_like(old[:, :, :1]), old[:, :, :-1]), 2), 0),
+     lambda old: np.concatenate((np.zeros_like(old[:, :, :1]), old[:, :, :-1]), 2), PLAIN),
     ("shifted", "finds older slots early by one, the last empty",
-     lambda old: np.concatenate((old[:, :, 1:], np.zeros_like(old[:, :, :1])), 2), 0),
-    ("slot_order", "finds older slots newest first", lambda old: old[:, :, ::-1], 1),
-    ("other_row", "finds older slots of the batch row before", _rows(lambda n: np.arange(n) - 1), 0),
-    ("other_row", "finds older slots of the batch row behind", _rows(lambda n: (np.arange(n) + 1) % n), 0),
-    ("other_row", "finds the first batch row's older slots", _rows(lambda n: np.zeros(n, int)), 1),
-    ("kv_heads", "finds KV head 0's older slots in every head", lambda old: np.repeat(old[:, :1], old.shape[1], 1), 1),
-    ("kv_heads", "finds older slots with their heads in reverse order", lambda old: old[:, ::-1], 1),
-    ("quantised", "finds older slots rounded to 8 bits", _eight_bits, 1),
-    *(("half_precision", f"finds older slots rounded to {kind}", rounded, 1) for kind, rounded in ROUNDED),
-    *(("not_written", f"finds slot {slot} empty", _emptied(slice(slot, slot + 1)), 2) for slot in range(_SLOTS)),
-    *(("not_written", f"finds the last {count} of the older slots alone", _emptied(slice(None, -count)), 2)
+     lambda old: np.concatenate((old[:, :, 1:], np.zeros_like(old[:, :, :1])), 2), PLAIN),
+    ("slot_order", "finds older slots newest first", lambda old: old[:, :, ::-1], PLAIN + 1),
+    ("other_row", "finds older slots of the batch row before", _rows(lambda n: np.arange(n) - 1), PLAIN),
+    ("other_row", "finds older slots of the batch row behind", _rows(lambda n: (np.arange(n) + 1) % n), PLAIN),
+    ("other_row", "finds the first batch row's older slots", _rows(lambda n: np.zeros(n, int)), PLAIN + 1),
+    ("kv_heads", "finds KV head 0's older slots in every head",
+     lambda old: np.repeat(old[:, :1], old.shape[1], 1), PLAIN + 1),
+    ("kv_heads", "finds older slots with their heads in reverse order", lambda old: old[:, ::-1], PLAIN + 1),
+    ("quantised", "finds older slots rounded to 8 bits", _eight_bits, PLAIN + 1),
+    *(("half_precision", f"finds older slots rounded to {kind}", rounded, PLAIN + 1) for kind, rounded in ROUNDED),
+    *(("not_written", f"finds slot {slot} empty", _emptied(slice(slot, slot + 1)), RARE) for slot in range(_SLOTS)),
+    *(("not_written", f"finds the last {count} of the older slots alone", _emptied(slice(None, -count)), RARE)
       for count in range(1, _SLOTS)),
-    *(("shifted", f"finds the older slots of batch row {row} late by one", _one_row_late(row), 2) for row in range(4)),
+    *(("shifted", f"finds the older slots of batch row {row} late by one", _one_row_late(row), RARE)
+      for row in range(4)),
 )  # fmt: skip
 """The ends of names, what is wrong, what is found in the older slots."""
 
@@ -114,13 +117,14 @@ def _up_to(capacity: int) -> _All:
     return capped
 
 
-_READ_WITH_NEW: tuple[tuple[str, str, _All, int], ...] = (
+_READ_WITH_NEW: tuple[tuple[str, str, _All, Rank], ...] = (
     ("not_written", "does not find the step's own slots yet",
-     lambda old, new: np.concatenate((old, np.zeros_like(new)), 2), 0),
-    ("truncated", "finds the step's own slots alone", lambda old, new: np.concatenate((np.zeros_like(old), new), 2), 1),
-    *(("not_written", f"finds slots beyond a capacity of {slots} empty", _up_to(slots), 2)
+     lambda old, new: np.concatenate((old, np.zeros_like(new)), 2), PLAIN),
+    ("truncated", "finds the step's own slots alone",
+     lambda old, new: np.concatenate((np.zeros_like(old), new), 2), PLAIN + 1),
+    *(("not_written", f"finds slots beyond a capacity of {slots} empty", _up_to(slots), RARE)
       for slots in range(1, _SLOTS)),
-    *(("ring", f"wraps around after {slots} slots", _ring(slots), 2) for slots in range(1, _SLOTS)),
+    *(("ring", f"wraps around after {slots} slots", _ring(slots), RARE) for slots in range(1, _SLOTS)),
 )  # fmt: skip
 """The ends of names, what is wrong, what is found in all slots of older and new ones."""
 
@@ -131,7 +135,7 @@ def reads(site: Site) -> Iterator[Hypothesis]:
     if site.step == 0:
         for slots in range(1, _SLOTS if site.place.op == "cache" else 0):
             says = f"wraps around after {slots} slots, in a longer prompt too"
-            yield Hypothesis("cache.ring", says, _FIX, _read(leaf, _whole_ring(slots), prompt=True), 2)
+            yield Hypothesis("cache.ring", says, _FIX, _read(leaf, _whole_ring(slots), prompt=True), RARE)
         return
     for name, says, older, rank in _READ:
         yield Hypothesis(f"cache.{name}", says, _FIX, _read(leaf, _older(older)), rank)
@@ -140,21 +144,21 @@ def reads(site: Site) -> Iterator[Hypothesis]:
     prompt = site.case.steps[0] if site.place.op == "cache" else 0
     if prompt:
         says = "finds the prompt and the step's own slots alone"
-        yield Hypothesis("cache.not_written", says, _FIX, _read(leaf, _older(_emptied(slice(prompt, None)))), 1)
+        yield Hypothesis("cache.not_written", says, _FIX, _read(leaf, _older(_emptied(slice(prompt, None)))), PLAIN + 1)
         for row, which in ((0, "first"), (-1, "last")):
             says = f"finds the {which} batch row's slots where earlier decode steps of every row wrote"
-            yield Hypothesis("cache.other_row", says, _FIX, _read(leaf, _older(_shared(row, prompt))), 2)
+            yield Hypothesis("cache.other_row", says, _FIX, _read(leaf, _older(_shared(row, prompt))), RARE)
     other_leaf = _OTHER.get(leaf)
     if other_leaf is not None:
         cause = "older slots of both caches exchanged"
         says = f"finds {other_leaf} in the slots of {leaf}"
         name = "cache.keys_values_exchanged"
-        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=other_leaf), 1, cause=cause)
+        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=other_leaf), PLAIN + 1, cause=cause)
     for name, raw, says in _RAW.get(leaf, ()):
-        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=raw), 1)
+        yield Hypothesis(name, says, _FIX, _read(leaf, _older(_same), older_tap=raw), PLAIN + 1)
     for offset in (-1, 1):
         says = f"finds the older slots of the layer {'before' if offset < 0 else 'behind'}"
-        yield Hypothesis("cache.other_layer", says, _FIX, _read(leaf, _older(_same), offset), 1)
+        yield Hypothesis("cache.other_layer", says, _FIX, _read(leaf, _older(_same), offset), PLAIN + 1)
 
 
 _OTHER = {

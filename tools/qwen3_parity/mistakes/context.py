@@ -17,6 +17,7 @@ from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import likely, observe, real_queries, recorded
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.split_keys import Change, ways
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
@@ -55,7 +56,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     parts = [("", "all"), (" among its own keys", "own"), (" among the encoder's keys", "memory")]
     for where, part in parts[: 1 if len(site.inputs) < 3 else 3]:
         for name, says, build in wrong_maps(heads, kv_heads):
-            rank = 1 if part != "all" else 0
+            rank = PLAIN + (part != "all")
             yield Hypothesis(
                 f"context.{name}", says + where, _HEADS, _mapped(build, part), rank, cause=f"repeat_kv {says}{where}"
             )
@@ -71,7 +72,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     fitted = fitted_map(heads, kv_heads, misfit)
     if fitted is not None:
         says = f"reads KV heads {', '.join(map(str, fitted))} for query heads 0 to {heads - 1}"
-        yield Hypothesis("context.kv_heads", says, _HEADS, _mapped(lambda h, kv: fitted, "all"), 2)
+        yield Hypothesis("context.kv_heads", says, _HEADS, _mapped(lambda h, kv: fitted, "all"), RARE)
 
 
 def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
@@ -137,17 +138,17 @@ def _groups_inner(groups: Callable[[Site], int]) -> Callable[[Site], Result | No
     return compute
 
 
-_LAYOUTS: tuple[tuple[str, str, Callable[[Array], Array | None], int], ...] = (
-    ("head_layout", "is reshaped without transposing heads and queries", _untransposed, 0),
-    ("head_order", "comes out with the heads innermost: channel c of head h at c * heads + h", _inner, 0),
-    ("batch_and_heads", "has heads and batch rows merged in the wrong order", _batch_and_heads, 1),
-    ("batch_and_heads", "has batch rows and heads split in the wrong order", _heads_and_batch, 1),
-    ("head_order", "has its heads in reverse order", lambda y: y[:, :, ::-1], 1),
-    ("head_order", "has its heads rolled by one", lambda y: np.roll(y, 1, 2), 1),
-    ("head_order", "has its heads rolled back by one", lambda y: np.roll(y, -1, 2), 1),
-    ("channel_order", "has its channels in reverse order", lambda y: y[..., ::-1], 2),
-    ("shifted", "has its queries in reverse order", lambda y: y[:, ::-1], 2),
-    ("shifted", "has its queries rolled by one", lambda y: np.roll(y, 1, 1), 2),
+_LAYOUTS: tuple[tuple[str, str, Callable[[Array], Array | None], Rank], ...] = (
+    ("head_layout", "is reshaped without transposing heads and queries", _untransposed, PLAIN),
+    ("head_order", "comes out with the heads innermost: channel c of head h at c * heads + h", _inner, PLAIN),
+    ("batch_and_heads", "has heads and batch rows merged in the wrong order", _batch_and_heads, PLAIN + 1),
+    ("batch_and_heads", "has batch rows and heads split in the wrong order", _heads_and_batch, PLAIN + 1),
+    ("head_order", "has its heads in reverse order", lambda y: y[:, :, ::-1], PLAIN + 1),
+    ("head_order", "has its heads rolled by one", lambda y: np.roll(y, 1, 2), PLAIN + 1),
+    ("head_order", "has its heads rolled back by one", lambda y: np.roll(y, -1, 2), PLAIN + 1),
+    ("channel_order", "has its channels in reverse order", lambda y: y[..., ::-1], RARE),
+    ("shifted", "has its queries in reverse order", lambda y: y[:, ::-1], RARE),
+    ("shifted", "has its queries rolled by one", lambda y: np.roll(y, 1, 1), RARE),
 )
 
 
@@ -160,9 +161,11 @@ def head_order(site: Site) -> Iterator[Hypothesis]:
         return site.config.num_attention_heads // site.config.num_key_value_heads
 
     says = "has the heads of a group apart: [groups, kv_heads] in place of [kv_heads, groups]"
-    yield Hypothesis("context.head_order", says, _ORDER, _groups_inner(groups), 1)
+    yield Hypothesis("context.head_order", says, _ORDER, _groups_inner(groups), PLAIN + 1)
     says = "has the KV heads of [groups, kv_heads] read as [kv_heads, groups]"
-    yield Hypothesis("context.head_order", says, _ORDER, _groups_inner(lambda site: site.config.num_key_value_heads), 1)
+    yield Hypothesis(
+        "context.head_order", says, _ORDER, _groups_inner(lambda site: site.config.num_key_value_heads), PLAIN + 1
+    )
     actual, rows = recorded(site), real_queries(site)
     if actual is None or rows is None:
         return
@@ -172,7 +175,7 @@ def head_order(site: Site) -> Iterator[Hypothesis]:
     order = [int(np.argmin(row)) for row in far]
     if order != list(range(y.shape[2])):
         says = f"has heads {', '.join(map(str, order))} where heads 0 to {y.shape[2] - 1} belong"
-        yield Hypothesis("context.head_order", says, _ORDER, _laid_out(lambda y: y[:, :, order]), 3)
+        yield Hypothesis("context.head_order", says, _ORDER, _laid_out(lambda y: y[:, :, order]), RARE + 1)
 
 
 _VALUES = "values are neither normed nor rotated"
@@ -231,7 +234,7 @@ def other_values(site: Site) -> Iterator[Hypothesis]:
         if theirs and not ours and len(site.inputs) < 3:
             continue
         compute = _with_values(_rotated(ours=ours, theirs=theirs))
-        yield Hypothesis("context.value_rotated", says, _VALUES, compute, int(ours != theirs))
+        yield Hypothesis("context.value_rotated", says, _VALUES, compute, PLAIN + (ours != theirs))
     for which in ("k_norm", "q_norm"):
         yield Hypothesis(
             "context.value_normed", f"puts the values through {which}", _VALUES, _with_values(_normed(which))
@@ -241,7 +244,7 @@ def other_values(site: Site) -> Iterator[Hypothesis]:
         def moved(site: Site, by: int = by) -> Result:
             return weighed(site, site.inputs[0], np.roll(all_values(site), by, 2))
 
-        yield Hypothesis("context.shifted", f"weighs the values {says}", _VALUES, moved, 1)
+        yield Hypothesis("context.shifted", f"weighs the values {says}", _VALUES, moved, PLAIN + 1)
 
     fix = "concatenate the decoder's own values first, the encoder's second"
     for name, where, order in ORDERS:
@@ -299,21 +302,21 @@ def _renormalised(probs: Array, site: Site) -> Array:
     return probs / np.where(total > 0, total, 1)
 
 
-_WEIGHINGS: tuple[tuple[str, str, Callable[[Array, Site], Array | None], int], ...] = (
-    ("half_missing", "leaves the encoder's values out", _half(memory=True, share=False), 0),
-    ("half_missing", "leaves its own values out", _half(memory=False, share=False), 0),
-    ("half_missing", "weighs its own values alone, to a sum of 1", _half(memory=True, share=True), 1),
-    ("half_missing", "weighs the encoder's values alone, to a sum of 1", _half(memory=False, share=True), 1),
-    ("other_weights", "divides the probabilities by their sum once more", _renormalised, 1),
-    ("other_weights", "weighs all visible values equally", _uniform, 1),
-    ("other_weights", "weighs hidden values too: the mask is lost", _unmasked, 1),
-    ("other_weights", "weighs the keys in reverse order", lambda p, _: p[..., ::-1], 2),
-    ("other_weights", "weighs with the next head's probabilities", lambda p, _: np.roll(p, -1, 1), 1),
-    ("other_weights", "weighs with the probabilities of the head before", lambda p, _: np.roll(p, 1, 1), 1),
+_WEIGHINGS: tuple[tuple[str, str, Callable[[Array, Site], Array | None], Rank], ...] = (
+    ("half_missing", "leaves the encoder's values out", _half(memory=True, share=False), PLAIN),
+    ("half_missing", "leaves its own values out", _half(memory=False, share=False), PLAIN),
+    ("half_missing", "weighs its own values alone, to a sum of 1", _half(memory=True, share=True), PLAIN + 1),
+    ("half_missing", "weighs the encoder's values alone, to a sum of 1", _half(memory=False, share=True), PLAIN + 1),
+    ("other_weights", "divides the probabilities by their sum once more", _renormalised, PLAIN + 1),
+    ("other_weights", "weighs all visible values equally", _uniform, PLAIN + 1),
+    ("other_weights", "weighs hidden values too: the mask is lost", _unmasked, PLAIN + 1),
+    ("other_weights", "weighs the keys in reverse order", lambda p, _: p[..., ::-1], RARE),
+    ("other_weights", "weighs with the next head's probabilities", lambda p, _: np.roll(p, -1, 1), PLAIN + 1),
+    ("other_weights", "weighs with the probabilities of the head before", lambda p, _: np.roll(p, 1, 1), PLAIN + 1),
     ("other_weights", "has queries and keys of the probabilities exchanged",
-     lambda p, _: np.swapaxes(p, 2, 3) if p.shape[2] == p.shape[3] else None, 1),
-    ("other_weights", "squares the probabilities", lambda p, _: p.astype(np.float64) ** 2, 2),
-    ("mean", "divides by the number of keys", lambda p, _: p / p.shape[-1], 1),
+     lambda p, _: np.swapaxes(p, 2, 3) if p.shape[2] == p.shape[3] else None, PLAIN + 1),
+    ("other_weights", "squares the probabilities", lambda p, _: p.astype(np.float64) ** 2, RARE),
+    ("mean", "divides by the number of keys", lambda p, _: p / p.shape[-1], PLAIN + 1),
 )  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, encoder_slots, factor_between, likely, observe, real, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
-from qwen3_parity.mistakes.ranks import FITTED
+from qwen3_parity.mistakes.ranks import COMBINED, FITTED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
 from qwen3_spec import SpecConfig
 from qwen3_spec.ops import OPS, linear
@@ -106,18 +106,18 @@ def additions() -> Iterator[Hypothesis]:
     for start, woven, counted in product((0, 1), (True, False), (True, False)):
         indices, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
         says = f"adds sinusoids of {indices} from {start}, sines and cosines {how}"
-        yield Hypothesis("embedding.positions_added", says, FIX, partial(plus, start, woven, counted), 1)
-    yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed_rows, 1)
-    yield Hypothesis("embedding.normed", "scales its rows to length 1", FIX, unit_length, 1)
-    yield Hypothesis("embedding.padding_zeroed", "gives padding rows of zeros", FIX, masked, 1)
+        yield Hypothesis("embedding.positions_added", says, FIX, partial(plus, start, woven, counted), PLAIN + 1)
+    yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed_rows, PLAIN + 1)
+    yield Hypothesis("embedding.normed", "scales its rows to length 1", FIX, unit_length, PLAIN + 1)
+    yield Hypothesis("embedding.padding_zeroed", "gives padding rows of zeros", FIX, masked, PLAIN + 1)
 
 
 def shared_additions(site: Site) -> Iterator[Hypothesis]:
     """One vector for each position, or one on every token: for embeddings that nothing else explains."""
     for name, says, key, rank in (
-        ("embedding.positions_added", "adds a vector of its own at each position", "position", 7),
-        ("embedding.positions_added", "adds a vector of its own at each slot", "slot", 7),
-        ("embedding.constant_added", "adds the same vector to every token", "", 6),
+        ("embedding.positions_added", "adds a vector of its own at each position", "position", COMBINED + 3),
+        ("embedding.positions_added", "adds a vector of its own at each slot", "slot", COMBINED + 3),
+        ("embedding.constant_added", "adds the same vector to every token", "", COMBINED + 2),
         (
             "weight.unknown",
             "has rows of no tensor of the checkpoint, the same whenever an id comes again",
@@ -189,7 +189,7 @@ def _factors(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     truth = np.where(observed.wrong, observed.truth, 0)
     scale = factor_between(truth, observed.actual)
     words = named(scale, site.config) or f"{scale:.7g}"
-    yield Hypothesis("embedding.scaled", f"multiplies by {words}", FIX, partial(times, lambda _: scale), 1)
+    yield Hypothesis("embedding.scaled", f"multiplies by {words}", FIX, partial(times, lambda _: scale), PLAIN + 1)
 
 
 def _window(site: Site, start: int) -> Array | None:
@@ -209,25 +209,25 @@ def _in_type(rounded: Callable[[Array], Array], _: Site, ids: Array) -> Array:
     return np.nan_to_num(rounded(ids.astype(np.float32)), posinf=0).astype(np.int64)
 
 
-_OTHER_IDS: tuple[tuple[str, str, Callable[[Site, Array], Array | None], int], ...] = (
-    *(("embedding.other_row", f"keeps ids in {kind}", partial(_in_type, r), 1) for kind, r in ROUNDED),
-    ("embedding.other_row", "looks up id + 1", lambda s, i: i + 1, 0),
-    ("embedding.other_row", "looks up id - 1", lambda s, i: i - 1, 0),
-    ("embedding.other_row", "looks up ids from the other end of the table", lambda s, i: len(table_of(s)) - 1 - i, 1),
-    ("embedding.clamped", "clamps ids to the table's last row but one", lambda s, i: np.minimum(i, len(table_of(s)) - 2), 1),
-    ("embedding.clamped", "gives id 0 the row of id 1", lambda s, i: np.maximum(i, 1), 1),
-    *(("embedding.wrapped", f"takes ids modulo {n}", lambda s, i, n=n: i % n, 1) for n in (2, 8, 10, 16, 32, 64, 100, 128, 256, 32768, 65536)),
-    *(("embedding.clamped", f"clamps ids to {n}", lambda s, i, n=n: np.minimum(i, n), 1) for n in (31, 63, 127, 255, 32767, 65535, 151642, 151668)),
-    ("embedding.other_slot", "looks up the token before (shifted right)", lambda s, i: _behind(s, 1), 0),
-    ("embedding.other_slot", "looks up the token behind (shifted left)", lambda s, i: _behind(s, -1), 0),
-    ("embedding.other_slot", "looks up the first tokens of the text at every step", lambda s, i: _window(s, 0), 0),
-    ("embedding.other_slot", "looks up the last tokens of the text", lambda s, i: _window(s, all_ids(s).shape[1] - i.shape[1]), 1),
-    ("embedding.other_slot", "has the tokens in reverse order", lambda s, i: i[:, ::-1], 1),
-    ("embedding.other_slot", "repeats the step's first token", lambda s, i: np.broadcast_to(i[:, :1], i.shape), 1),
-    ("embedding.other_slot", "repeats the step's last token", lambda s, i: np.broadcast_to(i[:, -1:], i.shape), 1),
-    ("embedding.other_batch_row", "looks up the batch row before", lambda s, i: np.roll(i, 1, 0), 1),
-    ("embedding.other_batch_row", "looks up the batch row behind", lambda s, i: np.roll(i, -1, 0), 1),
-    ("embedding.other_batch_row", "looks up the first batch row for every row", lambda s, i: np.broadcast_to(i[:1], i.shape), 1),
+_OTHER_IDS: tuple[tuple[str, str, Callable[[Site, Array], Array | None], Rank], ...] = (
+    *(("embedding.other_row", f"keeps ids in {kind}", partial(_in_type, r), PLAIN + 1) for kind, r in ROUNDED),
+    ("embedding.other_row", "looks up id + 1", lambda s, i: i + 1, PLAIN),
+    ("embedding.other_row", "looks up id - 1", lambda s, i: i - 1, PLAIN),
+    ("embedding.other_row", "looks up ids from the other end of the table", lambda s, i: len(table_of(s)) - 1 - i, PLAIN + 1),
+    ("embedding.clamped", "clamps ids to the table's last row but one", lambda s, i: np.minimum(i, len(table_of(s)) - 2), PLAIN + 1),
+    ("embedding.clamped", "gives id 0 the row of id 1", lambda s, i: np.maximum(i, 1), PLAIN + 1),
+    *(("embedding.wrapped", f"takes ids modulo {n}", lambda s, i, n=n: i % n, PLAIN + 1) for n in (2, 8, 10, 16, 32, 64, 100, 128, 256, 32768, 65536)),
+    *(("embedding.clamped", f"clamps ids to {n}", lambda s, i, n=n: np.minimum(i, n), PLAIN + 1) for n in (31, 63, 127, 255, 32767, 65535, 151642, 151668)),
+    ("embedding.other_slot", "looks up the token before (shifted right)", lambda s, i: _behind(s, 1), PLAIN),
+    ("embedding.other_slot", "looks up the token behind (shifted left)", lambda s, i: _behind(s, -1), PLAIN),
+    ("embedding.other_slot", "looks up the first tokens of the text at every step", lambda s, i: _window(s, 0), PLAIN),
+    ("embedding.other_slot", "looks up the last tokens of the text", lambda s, i: _window(s, all_ids(s).shape[1] - i.shape[1]), PLAIN + 1),
+    ("embedding.other_slot", "has the tokens in reverse order", lambda s, i: i[:, ::-1], PLAIN + 1),
+    ("embedding.other_slot", "repeats the step's first token", lambda s, i: np.broadcast_to(i[:, :1], i.shape), PLAIN + 1),
+    ("embedding.other_slot", "repeats the step's last token", lambda s, i: np.broadcast_to(i[:, -1:], i.shape), PLAIN + 1),
+    ("embedding.other_batch_row", "looks up the batch row before", lambda s, i: np.roll(i, 1, 0), PLAIN + 1),
+    ("embedding.other_batch_row", "looks up the batch row behind", lambda s, i: np.roll(i, -1, 0), PLAIN + 1),
+    ("embedding.other_batch_row", "looks up the first batch row for every row", lambda s, i: np.broadcast_to(i[:1], i.shape), PLAIN + 1),
 )  # fmt: skip
 
 
@@ -261,7 +261,7 @@ def _mapped(site: Site, observed: Observed) -> Iterator[Hypothesis]:
                 other_ids = np.where(ids_of(site) == token, row, other_ids)
             return np.asarray(table_of(site)[other_ids], np.float64), None
 
-        yield Hypothesis("embedding.other_row", f"looks up other rows: {shown}", FIX, renamed, 3)
+        yield Hypothesis("embedding.other_row", f"looks up other rows: {shown}", FIX, renamed, RARE + 1)
     lost = {int(ids[tuple(c)]) for c in np.argwhere(observed.wrong.any(axis=-1)) if not observed.actual[tuple(c)].any()}
     if lost:
         shown = ", ".join(map(str, sorted(lost)[:6]))
@@ -270,16 +270,18 @@ def _mapped(site: Site, observed: Observed) -> Iterator[Hypothesis]:
         def zeroed(site: Site) -> Result:
             return np.where(np.isin(ids_of(site), gone)[..., None], 0.0, rows_of(site)), None
 
-        yield Hypothesis("embedding.zero_row", f"gives ids {shown} rows of zeros (a padding index)", FIX, zeroed, 1)
+        yield Hypothesis(
+            "embedding.zero_row", f"gives ids {shown} rows of zeros (a padding index)", FIX, zeroed, PLAIN + 1
+        )
 
 
-_OTHER_TABLES: tuple[tuple[str, str, Callable[[Array, Array], Array | None], int], ...] = (
-    ("weight.transposed", "reads the table as if it were stored transposed", lambda t, i: t.reshape(t.shape[::-1]).T[i], 0),
+_OTHER_TABLES: tuple[tuple[str, str, Callable[[Array, Array], Array | None], Rank], ...] = (
+    ("weight.transposed", "reads the table as if it were stored transposed", lambda t, i: t.reshape(t.shape[::-1]).T[i], PLAIN),
     ("weight.reshaped", "reads the transposed table's bytes row by row",
-     lambda t, i: np.ascontiguousarray(t.T).reshape(t.shape)[i] if t.size <= _LARGE else None, 1),
-    ("weight.reversed", "has the channels in reverse order", lambda t, i: t[i][..., ::-1], 2),
-    ("weight.shifted", "has the channels one to the right", lambda t, i: np.roll(t[i], 1, -1), 2),
-    ("weight.negated", "has its rows negated", lambda t, i: -t[i], 2),
+     lambda t, i: np.ascontiguousarray(t.T).reshape(t.shape)[i] if t.size <= _LARGE else None, PLAIN + 1),
+    ("weight.reversed", "has the channels in reverse order", lambda t, i: t[i][..., ::-1], RARE),
+    ("weight.shifted", "has the channels one to the right", lambda t, i: np.roll(t[i], 1, -1), RARE),
+    ("weight.negated", "has its rows negated", lambda t, i: -t[i], RARE),
 )  # fmt: skip
 _LARGE = 1 << 24
 """Elements of a table that is not copied for a guess: that of a real vocabulary."""
@@ -296,7 +298,7 @@ def _other_tables() -> Iterator[Hypothesis]:
     for name, says, change, rank in _OTHER_TABLES:
         yield Hypothesis(name, says, FIX, partial(compute, change), rank)
     for kind, r in ROUNDED:
-        yield Hypothesis("weight.rounded", f"has its rows rounded to {kind}", FIX, partial(rounded, r), 0)
+        yield Hypothesis("weight.rounded", f"has its rows rounded to {kind}", FIX, partial(rounded, r))
 
 
 _POSITIONS = "row i of the position table for slot i, padding or not"
@@ -309,23 +311,23 @@ def learned_positions(site: Site) -> Iterator[Hypothesis]:
     real = site.values.recorded("input.encoder_attention_mask", 0)
     mask = np.ones(site.inputs[0].shape, bool) if real is None else real.astype(bool)
     counted = np.cumsum(mask, axis=1)
-    table: tuple[tuple[str, str, Callable[[Array], Array], int], ...] = (
+    table: tuple[tuple[str, str, Callable[[Array], Array], Rank], ...] = (
         *(
-            ("positions.offset", f"starts from row {by}{of}", partial(np.add, by), by > 2)
+            ("positions.offset", f"starts from row {by}{of}", partial(np.add, by), PLAIN + (by > 2))
             for by, of in ((1, ""), (2, ", as RoBERTa"), (3, ""), (4, ""))
         ),
-        ("positions.offset", "starts one row too early", lambda at: at - 1, 1),
-        ("positions.counts_real", "counts real tokens alone", lambda at: np.maximum(counted - 1, 0), 0),
-        ("positions.counts_real", "counts real tokens alone, padding at the last row", lambda at: counted - 1, 1),
+        ("positions.offset", "starts one row too early", lambda at: at - 1, PLAIN + 1),
+        ("positions.counts_real", "counts real tokens alone", lambda at: np.maximum(counted - 1, 0), PLAIN),
+        ("positions.counts_real", "counts real tokens alone, padding at the last row", lambda at: counted - 1, PLAIN + 1),
         ("positions.counts_real", "counts real tokens from 2 on, padding at row 1 (RoBERTa)",
-         lambda at: counted * mask + 1, 0),
-        ("positions.counts_real", "counts real tokens from 1 on, padding at row 0", lambda at: counted * mask, 0),
-        ("positions.constant", "gives every slot row 0", np.zeros_like, 0),
-        ("positions.reversed", "counts from the end", lambda at: at[:, ::-1], 1),
-        ("positions.reversed", "counts back from 0", np.negative, 2),
+         lambda at: counted * mask + 1, PLAIN),
+        ("positions.counts_real", "counts real tokens from 1 on, padding at row 0", lambda at: counted * mask, PLAIN),
+        ("positions.constant", "gives every slot row 0", np.zeros_like, PLAIN),
+        ("positions.reversed", "counts from the end", lambda at: at[:, ::-1], PLAIN + 1),
+        ("positions.reversed", "counts back from 0", np.negative, RARE),
     )  # fmt: skip
     guesses = (
-        Hypothesis(name, says, _POSITIONS, partial(_looked_up, change), int(rank)) for name, says, change, rank in table
+        Hypothesis(name, says, _POSITIONS, partial(_looked_up, change), rank) for name, says, change, rank in table
     )
     yield from likely(site, observe(site), guesses)
 
@@ -353,7 +355,7 @@ def gradient(site: Site) -> Iterator[Hypothesis]:
         yield Hypothesis("gradient.padding_idx", says, fix, partial(_padded, pad))
     if has:
         says = "keeps the padding token's row from being trained by the head as well"
-        yield Hypothesis("gradient.padding_idx", says, fix, _row_zeroed, 1)
+        yield Hypothesis("gradient.padding_idx", says, fix, _row_zeroed, PLAIN + 1)
 
 
 def _padded(pad: int | None, site: Site) -> Result:

@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.formulas import Formula
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, explains, likely
+from qwen3_parity.mistakes.ranks import RARE, Rank
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
@@ -25,7 +26,7 @@ _FAR = 1e-3
 
 def fitted(
     site: Site, observed: Observed | None, name: str | Callable[..., str], fix: str, says: Callable[..., str],
-    wrong: Callable[..., Array | None], *starts: Sequence[float], rank: float = 2,
+    wrong: Callable[..., Array | None], *starts: Sequence[float], rank: Rank = RARE,
 ) -> Iterator[Hypothesis]:  # fmt: skip
     """A formula `wrong(*numbers, site)` with the numbers that bring it closest to what was recorded, plain if near."""
     if observed is None:
@@ -86,7 +87,7 @@ def shifted(site: Site, names: Sequence[str], slots: Sequence[str], fix: str) ->
                     rolled = tuple(np.roll(x, by, axis) if i == slot else x for i, x in enumerate(site.inputs))
                     return replace(site, inputs=rolled)
 
-                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), 2)
+                yield Hypothesis(name, f"takes {words} of the {along} {where}", fix, OfSite(rolled), RARE)
 
 
 def sampled(site: Site, observed: Observed) -> tuple[Site, Observed]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.ranks import Rank
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL
 from qwen3_spec.site import Result, Site
 
@@ -100,14 +101,14 @@ def on_inputs(formula: Callable[..., Array]) -> Wrong:
     return lambda site: formula(*inputs(site))
 
 
-def rows(prefix: str, fix: str, table: Iterable[tuple[str, str, float, Wrong]]) -> Iterator[Hypothesis]:
+def rows(prefix: str, fix: str, table: Iterable[tuple[str, str, Rank, Wrong]]) -> Iterator[Hypothesis]:
     """A table of wrong formulas: the end of the name, what it does, its rank, the formula."""
     for name, says, rank, wrong in table:
         yield Hypothesis(f"{prefix}.{name}", says, fix, Formula(wrong), rank)
 
 
 def combined(*tables: Sequence[tuple[str, str, Any, int]]) -> Iterator[tuple[list[str], str, list[Any], int]]:
-    """Every choice of a row of each table (name, words, part, rank): names of what is wrong, words, parts, rank.
+    """Every choice of a row of each table (name, words, part, steps): names of what is wrong, words, parts, steps.
 
     A row without a name is right.
     """

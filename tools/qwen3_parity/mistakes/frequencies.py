@@ -12,6 +12,7 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec import SpecConfig, ops
 
@@ -26,7 +27,7 @@ class Rule:
     name: str
     says: str
     change: Change
-    rank: int = 0
+    rank: Rank = PLAIN
     fix: str = ""
 
 
@@ -116,43 +117,43 @@ _THETAS = (1e4, 1e6, 5e5, 1e5, 5e6, 1e7, 160000.0, 10000000000.0, 2e6, 8e6, 3e6)
 _FACTORS = (2, 4, 8, 16, 32, 40)
 
 _RULES: tuple[Rule, ...] = (
-    *(Rule("table.theta", f"uses theta {t:g}", _theta(partial(_plain, t)), 0) for t in _THETAS),
-    *(Rule("table.theta", f"uses theta × {k:g}", _theta(partial(_times_theta, k)), 1) for k in (10, 0.1, 100, 0.01, 2, 0.5)),
+    *(Rule("table.theta", f"uses theta {t:g}", _theta(partial(_plain, t))) for t in _THETAS),
+    *(Rule("table.theta", f"uses theta × {k:g}", _theta(partial(_times_theta, k)), PLAIN + 1) for k in (10, 0.1, 100, 0.01, 2, 0.5)),
     Rule("table.exponent", "raises theta to -i / head_dim (the same as the root of theta)", _power(lambda i, c: i / c.head_dim)),
     Rule("table.exponent", "raises theta to -4 i / head_dim", _power(lambda i, c: 4 * i / c.head_dim)),
     Rule("table.exponent", "divides the exponent by hidden_size", _power(lambda i, c: 2 * i / c.hidden_size)),
     Rule("table.exponent", "divides the exponent by hidden_size / heads", _power(lambda i, c: 2 * i * c.num_attention_heads / c.hidden_size)),
-    Rule("table.exponent", "divides the exponent by heads * head_dim", _power(lambda i, c: 2 * i / c.head_dim / c.num_attention_heads), 1),
+    Rule("table.exponent", "divides the exponent by heads * head_dim", _power(lambda i, c: 2 * i / c.head_dim / c.num_attention_heads), PLAIN + 1),
     Rule("table.exponent", "divides the exponent by head_dim - 2 (ends at 1)", _power(lambda i, c: 2 * i / max(c.head_dim - 2, 1))),
-    Rule("table.exponent", "divides the exponent by head_dim - 1", _power(lambda i, c: 2 * i / (c.head_dim - 1)), 1),
-    Rule("table.exponent", "divides the exponent by head_dim + 2", _power(lambda i, c: 2 * i / (c.head_dim + 2)), 1),
+    Rule("table.exponent", "divides the exponent by head_dim - 1", _power(lambda i, c: 2 * i / (c.head_dim - 1)), PLAIN + 1),
+    Rule("table.exponent", "divides the exponent by head_dim + 2", _power(lambda i, c: 2 * i / (c.head_dim + 2)), PLAIN + 1),
     Rule("table.exponent", "starts at i = 1", _power(lambda i, c: 2 * (i + 1) / c.head_dim)),
-    Rule("table.exponent", "uses odd numerators 2 i + 1", _power(lambda i, c: (2 * i + 1) / c.head_dim), 1),
-    Rule("table.exponent", "has every second frequency twice (i rounded down to even)", _power(lambda i, c: 2 * (i // 2 * 2) / c.head_dim), 1),
-    Rule("table.exponent", "has each frequency twice (i // 2)", _power(lambda i, c: 2 * (i // 2) / c.head_dim), 1),
-    Rule("table.exponent", "runs i from the other end", lambda f, c: f[::-1], 1),
+    Rule("table.exponent", "uses odd numerators 2 i + 1", _power(lambda i, c: (2 * i + 1) / c.head_dim), PLAIN + 1),
+    Rule("table.exponent", "has every second frequency twice (i rounded down to even)", _power(lambda i, c: 2 * (i // 2 * 2) / c.head_dim), PLAIN + 1),
+    Rule("table.exponent", "has each frequency twice (i // 2)", _power(lambda i, c: 2 * (i // 2) / c.head_dim), PLAIN + 1),
+    Rule("table.exponent", "runs i from the other end", lambda f, c: f[::-1], PLAIN + 1),
     Rule("table.exponent", "has positive exponents: positions are divided by the frequencies", lambda f, c: 1 / f),
-    Rule("table.exponent", "has frequencies negated", lambda f, c: -f, 1),
-    Rule("table.partial", "is made for half of the channels, the rest does not turn", _partial(lambda n: n // 2), 1),
-    Rule("table.partial", "is made for a quarter of the channels, the rest does not turn", _partial(lambda n: max(n // 4, 1)), 1),
-    Rule("table.partial", "has no frequency for the last pair", lambda f, c: np.where(_indices(f) < len(f) - 1, f, 0), 2),
-    Rule("table.partial", "has no frequency for the first pair", lambda f, c: np.where(_indices(f) > 0, f, 0), 2),
-    Rule("table.roll", "has its frequencies one pair to the right", lambda f, c: np.roll(f, 1), 2),
-    Rule("table.roll", "has its frequencies one pair to the left", lambda f, c: np.roll(f, -1), 2),
-    Rule("table.empty", "is all zeros: never made", lambda f, c: np.zeros_like(f), 0),
-    Rule("table.empty", "is all ones: never made", lambda f, c: np.ones_like(f), 1),
-    Rule("table.linear_scaling", "counts the angle in degrees", lambda f, c: f * math.pi / 180, 0),
-    Rule("table.linear_scaling", "counts the angle in turns", lambda f, c: f * 2 * math.pi, 1),
-    *(Rule("table.linear_scaling", f"divides frequencies by {k}", partial(_times, 1 / k), 0) for k in _FACTORS),
-    *(Rule("table.linear_scaling", f"multiplies frequencies by {k}", partial(_times, k), 0) for k in _FACTORS),
+    Rule("table.exponent", "has frequencies negated", lambda f, c: -f, PLAIN + 1),
+    Rule("table.partial", "is made for half of the channels, the rest does not turn", _partial(lambda n: n // 2), PLAIN + 1),
+    Rule("table.partial", "is made for a quarter of the channels, the rest does not turn", _partial(lambda n: max(n // 4, 1)), PLAIN + 1),
+    Rule("table.partial", "has no frequency for the last pair", lambda f, c: np.where(_indices(f) < len(f) - 1, f, 0), RARE),
+    Rule("table.partial", "has no frequency for the first pair", lambda f, c: np.where(_indices(f) > 0, f, 0), RARE),
+    Rule("table.roll", "has its frequencies one pair to the right", lambda f, c: np.roll(f, 1), RARE),
+    Rule("table.roll", "has its frequencies one pair to the left", lambda f, c: np.roll(f, -1), RARE),
+    Rule("table.empty", "is all zeros: never made", lambda f, c: np.zeros_like(f)),
+    Rule("table.empty", "is all ones: never made", lambda f, c: np.ones_like(f), PLAIN + 1),
+    Rule("table.linear_scaling", "counts the angle in degrees", lambda f, c: f * math.pi / 180),
+    Rule("table.linear_scaling", "counts the angle in turns", lambda f, c: f * 2 * math.pi, PLAIN + 1),
+    *(Rule("table.linear_scaling", f"divides frequencies by {k}", partial(_times, 1 / k)) for k in _FACTORS),
+    *(Rule("table.linear_scaling", f"multiplies frequencies by {k}", partial(_times, k)) for k in _FACTORS),
     *(Rule("table.ntk_scaling", f"raises theta by factor {k} (NTK)",
-           _theta(partial(_ntk, k)), 1) for k in _FACTORS),
-    *(Rule("table.llama3_scaling", f"scales by bands with factor {k} (Llama 3)", _llama3(k), 1) for k in _FACTORS),
-    *(Rule("table.yarn_scaling", f"scales as YaRN does, factor {k} over {n} positions", _yarn(k, n), 1)
+           _theta(partial(_ntk, k)), PLAIN + 1) for k in _FACTORS),
+    *(Rule("table.llama3_scaling", f"scales by bands with factor {k} (Llama 3)", _llama3(k), PLAIN + 1) for k in _FACTORS),
+    *(Rule("table.yarn_scaling", f"scales as YaRN does, factor {k} over {n} positions", _yarn(k, n), PLAIN + 1)
       for k in (2, 4, 8, 16, 32, 40) for n in (4096, 8192, 32768)),
-    *(Rule("table.half_precision", f"rounds frequencies to {kind}", partial(_rounded, r), 0) for kind, r in ROUNDED),
+    *(Rule("table.half_precision", f"rounds frequencies to {kind}", partial(_rounded, r)) for kind, r in ROUNDED),
     *(Rule("table.half_precision", f"computes the exponent in {kind}",
-           partial(_rounded_exponent, r), 1) for kind, r in ROUNDED),
+           partial(_rounded_exponent, r), PLAIN + 1) for kind, r in ROUNDED),
 )  # fmt: skip
 
 
@@ -171,11 +172,13 @@ def fitted(truth: Array, actual: Array, config: SpecConfig) -> Iterator[Rule]:
     rest = every if config.rope_scaling is None else every[:1]  # other pairs may be on YaRN's ramp
     if len(every) > 1 and abs(actual[0] - 1) < 1e-5 and rest[0] > 0 and np.ptp(rest) < 1e-4:
         theta = float(np.exp(rest[-1]))
-        yield Rule("table.theta", f"uses theta {theta:.7g}, not {config.rope_theta:g}", _theta(lambda _: theta), 1)
+        yield Rule(
+            "table.theta", f"uses theta {theta:.7g}, not {config.rope_theta:g}", _theta(lambda _: theta), PLAIN + 1
+        )
     ratio = actual / truth
     if np.ptp(ratio) < 1e-5 * abs(ratio[0]):
         factor = float(np.median(ratio))
-        yield Rule("table.linear_scaling", f"scales frequencies by {factor:.7g}", lambda f, _: f * factor, 1)
+        yield Rule("table.linear_scaling", f"scales frequencies by {factor:.7g}", lambda f, _: f * factor, PLAIN + 1)
     shown = ", ".join(f"{value:.4g}" for value in actual[:6])
     table = actual.copy()
-    yield Rule("table.unknown", f"uses other frequencies: {shown} …", lambda f, _: table, 6)
+    yield Rule("table.unknown", f"uses other frequencies: {shown} …", lambda f, _: table, COMBINED + 2)

@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import rounded_at
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import asks_for_all, recorded
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.mistakes.rounding import bfloat16, float16
 from qwen3_spec.ops import OPS, repeat_kv
 from qwen3_spec.ops.context import all_values
@@ -31,7 +32,9 @@ def accumulator(site: Site) -> Iterator[Hypothesis]:
     for type_, rounded, step in _TYPES:
         for whole in (True, False):
             compute = partial(_weighed, rounded, step, whole)
-            yield Hypothesis(_NAME, _says(type_, whole=whole), _FIX, compute, 1, cause=_cause(type_, whole=whole))
+            yield Hypothesis(
+                _NAME, _says(type_, whole=whole), _FIX, compute, PLAIN + 1, cause=_cause(type_, whole=whole)
+            )
 
 
 def operands(site: Site) -> Iterator[Hypothesis]:
@@ -40,7 +43,7 @@ def operands(site: Site) -> Iterator[Hypothesis]:
         return
     for type_, rounded, _ in _TYPES:
         compute = partial(_scored, rounded)
-        yield Hypothesis(_NAME, _says(type_, whole=True), _FIX, compute, 1, cause=_cause(type_, whole=True))
+        yield Hypothesis(_NAME, _says(type_, whole=True), _FIX, compute, PLAIN + 1, cause=_cause(type_, whole=True))
 
 
 def _says(type_: str, *, whole: bool) -> str:

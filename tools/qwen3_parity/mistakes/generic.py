@@ -14,7 +14,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, narrowed, unit_of
-from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED, as_tf32
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -47,10 +47,10 @@ def casts(
             continue
         hypothesis = Hypothesis(name, says.format(type_), f"{fix}; in float32", partial(_cast, steps, rounded), rank)
         if hidden and read.issuperset(steps):
-            hypothesis = replace(hypothesis, rank=2 * ((type_, rounded) in EIGHT_BITS))
+            hypothesis = replace(hypothesis, rank=RARE if (type_, rounded) in EIGHT_BITS else PLAIN)
         elif hidden and multiplied and steps == passed[-1:]:
-            hypothesis = replace(hypothesis, rank=0.5)
-        if hidden or (rank <= PLAIN if observed is None else explains(site, observed, _quick(steps, rounded, site))):
+            hypothesis = replace(hypothesis, rank=PLAIN + 0.5)
+        if hidden or (rank.plain if observed is None else explains(site, observed, _quick(steps, rounded, site))):
             explained = True
             yield hypothesis
     if explained or observed is None:
@@ -58,11 +58,11 @@ def casts(
     for step, (type_, rounded) in product(passed if types is ROUNDED else (), EIGHT_BITS):
         if explains(site, observed, _quick([step], rounded, site)):
             says = f"rounds its {step} to {type_}"
-            yield Hypothesis(name, says, f"{fix}; in float32", partial(_cast, [step], rounded), 2)
+            yield Hypothesis(name, says, f"{fix}; in float32", partial(_cast, [step], rounded), RARE)
 
 
 _Type = tuple[str, Rounded]
-_Choice = tuple[str, list[str], int]
+_Choice = tuple[str, list[str], Rank]
 
 
 def _in_types(types: Sequence[_Type], choices: Callable[[], Iterable[_Choice]]) -> Iterator[tuple[_Choice, _Type]]:
@@ -90,23 +90,23 @@ def steps_at(site: Site) -> list[str]:
     return [step for step in OPS[site.place.op].steps if step in passed]
 
 
-def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[tuple[str, list[str], int]]:
+def _choices(steps: list[str], stored: Sequence[str]) -> Iterator[_Choice]:
     """What it says, the steps, and the rank of each choice of steps."""
-    yield f"rounds its {steps[-1]} to {{}}", steps[-1:], 0
-    yield "is computed in {} throughout", steps, 1
+    yield f"rounds its {steps[-1]} to {{}}", steps[-1:], PLAIN
+    yield "is computed in {} throughout", steps, PLAIN + 1
     for step in steps[:-1]:
-        yield f"rounds its {step} to {{}}", [step], 1
+        yield f"rounds its {step} to {{}}", [step], PLAIN + 1
     for count in range(2, len(steps)):
         first, last = steps[:count], steps[-count:]
         listed = " and ".join(first) if count == 2 else f"first steps, up to the {first[-1]},"
-        yield f"rounds its {listed} to {{}}", first, 1 if count == 2 else 2
-        yield f"is computed in {{}} from the {last[0]} on", last, 2
+        yield f"rounds its {listed} to {{}}", first, PLAIN + 1 if count == 2 else RARE
+        yield f"is computed in {{}} from the {last[0]} on", last, RARE
     if len(steps) > 3:  # of what a library computes in one call, not every step is stored
         for step in steps[1:-1]:
-            yield f"is computed in {{}} but for its {step}", [remaining for remaining in steps if remaining != step], 2
+            yield f"is computed in {{}} but for its {step}", [each for each in steps if each != step], RARE
     for step in steps[2:]:
         if step == steps[-1] or step in stored:
-            yield f"rounds its {steps[0]} and its {step} to {{}}", [steps[0], step], 2
+            yield f"rounds its {steps[0]} and its {step} to {{}}", [steps[0], step], RARE
 
 
 def rounded_at(
@@ -156,7 +156,7 @@ def _quick(steps: Iterable[str], rounded: Rounded, site: Site) -> Result:
     return narrowed(y, unit, rounded) if OPS[site.place.op].steps[-1] in steps else (y, unit)
 
 
-def scaled(site: Site, observed: Observed | None, name: str, fix: str, rank: int = 1) -> Iterator[Hypothesis]:
+def scaled(site: Site, observed: Observed | None, name: str, fix: str, rank: Rank = PLAIN + 1) -> Iterator[Hypothesis]:
     """The output times the number that brings it closest to what was recorded."""
     if observed is None:
         return
@@ -175,7 +175,7 @@ def times(factor: float, site: Site) -> Result:
 
 
 def clamped(
-    site: Site, observed: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: int = 2
+    site: Site, observed: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: Rank = RARE
 ) -> Iterator[Hypothesis]:
     """The output cut off at a bound: one that models have, or the largest number recorded."""
     largest = [] if observed is None else [float(np.abs(observed.actual[np.isfinite(observed.actual)]).max())]
@@ -190,7 +190,7 @@ def _cut_off(bound: float, site: Site) -> Result:
 
 
 def softly_capped(
-    site: Site, observed: Observed | None, name: str, fix: str, caps: Iterable[float], rank: int = 2
+    site: Site, observed: Observed | None, name: str, fix: str, caps: Iterable[float], rank: Rank = RARE
 ) -> Iterator[Hypothesis]:
     """The output behind `cap tanh(y / cap)`: with a cap that models have, or the one that the numbers tell."""
     for cap in dict.fromkeys((*caps, *(() if observed is None else _fitted_cap(observed)))):
@@ -249,12 +249,14 @@ def miscounted(
             says = f"{verb} the last{_several(width % block)} {beyond}"
             compute = partial(counted, partial(_tail_counts, block, times))
             full_name = name if not times else name.replace("lost", "doubled")
-            yield from likely(site, observed, [Hypothesis(full_name, says, fix, compute, 1 + times // 2)])
+            yield from likely(site, observed, [Hypothesis(full_name, says, fix, compute, PLAIN + 1 + times // 2)])
     for end, count in fitted:
         if end == "first" or count not in sizes:
             says = f"leaves out the {end}{_several(count)} of the {width} terms of its sums"
             yield from likely(
-                site, observed, [Hypothesis(name, says, fix, partial(counted, partial(_without, end, count)), 1)]
+                site,
+                observed,
+                [Hypothesis(name, says, fix, partial(counted, partial(_without, end, count)), PLAIN + 1)],
             )
 
 

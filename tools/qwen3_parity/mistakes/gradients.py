@@ -12,6 +12,7 @@ from qwen3_golden import Place
 from qwen3_parity.mistakes.generic import scaled, times
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import observe
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import as_unit
 from qwen3_spec.site import Result, Site
@@ -28,7 +29,7 @@ def cut(site: Site) -> Iterator[Hypothesis]:
         says, fix = "is added twice", "zero gradients between steps; no layer may be gone back through twice"
         yield Hypothesis("gradient.twice", says, fix, partial(times, 2.0))
     fix = "divide by what was counted: labels of the whole batch, not micro-batches"
-    yield from scaled(site, observe(site), "gradient.scaled", fix, 2)
+    yield from scaled(site, observe(site), "gradient.scaled", fix, RARE)
 
 
 def uses(site: Site) -> Iterator[Hypothesis]:
@@ -50,7 +51,7 @@ def uses(site: Site) -> Iterator[Hypothesis]:
 
 
 def _missing(says: str, compute: Callable[[Site], Result | None]) -> Hypothesis:
-    return Hypothesis("gradient.part_missing", says, SUM, compute, 1)
+    return Hypothesis("gradient.part_missing", says, SUM, compute, PLAIN + 1)
 
 
 def _some_inputs(part: slice, site: Site) -> Result | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -29,7 +30,7 @@ class Hypothesis:
     says: str
     fix: str
     compute: Compute
-    rank: float = 0
+    rank: Rank = PLAIN
     everywhere: bool = False
     leaves: frozenset[str] = frozenset()
     cause: str = ""

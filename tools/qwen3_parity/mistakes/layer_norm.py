@@ -15,6 +15,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameters import other_tensors
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.classic_config import classic_config
 from qwen3_spec.site import Site
 
@@ -105,10 +106,10 @@ def _twice(site: Site) -> Array:
 
 def _formulas() -> Iterator[Hypothesis]:
     """One wrong part, then two; the usual norm by the root mean square is two: no mean is subtracted or squared."""
-    for names, says, parts, rank in combined(_CENTRES, _WEIGHTS, _BIASES, _DIVISORS):
-        rank -= 2 + 2 * ({"norm.rms", "norm.mean_square"} <= {*names})
-        if 0 <= rank <= 2:
-            yield Hypothesis(names[0], says, FIX, Formula(partial(_computed, *parts)), rank)
+    for names, says, parts, steps in combined(_CENTRES, _WEIGHTS, _BIASES, _DIVISORS):
+        steps -= 2 + 2 * ({"norm.rms", "norm.mean_square"} <= {*names})
+        if 0 <= steps <= 2:
+            yield Hypothesis(names[0], says, FIX, Formula(partial(_computed, *parts)), PLAIN + steps)
 
 
 def _computed(centre: Change, weight: Change, bias: Change, divisor: Divisor, site: Site) -> Array:

@@ -17,7 +17,7 @@ from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
-from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_spec.ops import OPS
@@ -43,7 +43,7 @@ def biases(site: Site, observed: Observed | None) -> Iterator[tuple[Hypothesis, 
             ("weight.bias_twice", "adds the bias twice", 2),
             ("weight.bias_negated", "subtracts the bias", -1),
         ):
-            yield guess(name, says, fix, partial(with_bias, partial(_times, times)), 0)
+            yield guess(name, says, fix, partial(with_bias, partial(_times, times)), PLAIN)
     mine = site.place.parameters[0].removesuffix("weight") + "bias"
     for text, find, rank, _ in others(site, mine, (len(site.parameters["weight"]),)):
         name = "weight.extra_bias" if own_bias is None else "weight.other_tensor"
@@ -55,7 +55,7 @@ def biases(site: Site, observed: Observed | None) -> Iterator[tuple[Hypothesis, 
             "adds the same numbers at every position: a bias that no tensor of the checkpoint holds",
             "add no bias" if own_bias is None else "add the projection's own bias",
             partial(with_bias, _fitted_bias),
-            3,
+            RARE + 1,
         )
 
 
@@ -121,7 +121,7 @@ def _constant_added(site: Site, observed: Observed) -> Iterator[Hypothesis]:
             replace(site, parameters={**site.parameters, "weight": site.parameters["weight"] + np.float64(added)})
         )
 
-    yield Hypothesis("weight.constant_added", says, "multiply by the weights as they are stored", compute, 2)
+    yield Hypothesis("weight.constant_added", says, "multiply by the weights as they are stored", compute, RARE)
 
 
 def _cut(bits: int) -> Callable[[Array], Array]:
@@ -140,8 +140,8 @@ _NARROW = (*ROUNDED, ("bfloat16 (bits cut off)", _cut(7)), ("TF32 (bits cut off)
 def probabilities() -> Iterator[Hypothesis]:
     """Logits that went through a softmax."""
     fix = "hand on the logits themselves"
-    yield Hypothesis("logits.log_softmax", "hands on log_softmax of the logits", fix, partial(_normalised, True), 0)
-    yield Hypothesis("logits.softmax", "hands on probabilities", fix, partial(_normalised, False), 0)
+    yield Hypothesis("logits.log_softmax", "hands on log_softmax of the logits", fix, partial(_normalised, True))
+    yield Hypothesis("logits.softmax", "hands on probabilities", fix, partial(_normalised, False))
 
 
 def _normalised(log: bool, site: Site) -> Result:
@@ -178,7 +178,7 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         yield from casts(part, small[1], "linear.half_precision", "multiply in float32", _NARROW)
         yield from three_products(part, small[1], "linear.half_precision")
         yield from scaled(part, small[1], "weight.scaled", fix)
-        yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), 2)
+        yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), RARE)
         kind = "logits" if site.place.name == "logits" else "linear"
         yield from softly_capped(part, small[1], f"{kind}.softcap", fix, (30, 50, 20, 15, 10, 1))
         fitted = _fitted_counts(part, small[1])
@@ -218,7 +218,7 @@ def _quick(site: Site, small: Sample | None, guesses: Iterator[tuple[Hypothesis,
     """The guesses whose changed site explains the sample."""
     for hypothesis, change in guesses:
         if small is None or asks_for_all():
-            if hypothesis.rank <= PLAIN or asks_for_all():
+            if hypothesis.rank.plain or asks_for_all():
                 yield hypothesis
             continue
         changed = change(site)

@@ -15,6 +15,7 @@ from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import Observed, likely, observe, real
 from qwen3_parity.mistakes.parameters import loaded_as_stored, with_weight
+from qwen3_parity.mistakes.ranks import COMBINED, RARE
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -55,7 +56,7 @@ def reordered(site: Site) -> Iterator[Hypothesis]:
     name, blocks, where = order_in_words(order, "rows")
     says = f"has a weight with its {blocks} in another order: {where} stand at 0, 1, 2 …"
     fix = "put outputs together in the order of the weight's rows" if loaded_as_stored(site) else _FIX
-    yield from likely(site, observed, [Hypothesis(name, says, fix, OfSite(taken), 3)])
+    yield from likely(site, observed, [Hypothesis(name, says, fix, OfSite(taken), RARE + 1)])
 
 
 def order_in_words(order: Array, members: str) -> tuple[str, str, str]:
@@ -100,7 +101,7 @@ def _linear(site: Site, observed: Observed) -> Iterator[Hypothesis]:
         if elements is not None:
             yield from _changed_elements(site, *elements, complete=len(outputs) <= _MOST)
     if not observed.actual[..., outputs].any():
-        yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), 5)  # fmt: skip
+        yield Hypothesis("weight.unknown", f"has no weights in output channels {_listed(outputs)}: zeros", _FIX, _zeroed(outputs), COMBINED + 1)  # fmt: skip
 
 
 def _listed(indices: Array) -> str:
@@ -147,9 +148,9 @@ def _changed_elements(
         for j, i, by in list(zip(outputs, inputs, changes, strict=True))[:3]
     )
     column = f"input column {inputs[0]} differs: " if len(set(inputs.tolist())) == 1 and len(outputs) > 1 else ""
-    yield Hypothesis("weight.unknown", f"has weights of no tensor: {column}{shown}", _FIX, compute, 4)
+    yield Hypothesis("weight.unknown", f"has weights of no tensor: {column}{shown}", _FIX, compute, COMBINED)
     if column and not complete:
-        yield Hypothesis("weight.unknown", f"has weights of no tensor: input column {inputs[0]} differs", _FIX, _column(int(inputs[0])), 5)  # fmt: skip
+        yield Hypothesis("weight.unknown", f"has weights of no tensor: input column {inputs[0]} differs", _FIX, _column(int(inputs[0])), COMBINED + 1)  # fmt: skip
 
 
 def _column(index: int) -> Compute:

@@ -10,6 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.ramps import Row, by_ramp, changed, common, turns, with_numbers
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec import RopeScaling, SpecConfig
 from qwen3_spec.rope_scaling import yarn_ramp
 from qwen3_spec.site import Site
@@ -55,17 +56,17 @@ def table(site: Site) -> tuple[Row, ...]:
     low, high = s.low_freq_factor, s.high_freq_factor
     return (
         *common(site.case.config.max_position_embeddings, s),
-        *(("factor", f"divides by {k}, not by the stated factor {s.factor:g}", with_numbers(factor=k), 1) for k in (8, 32)),
-        ("bands", f"keeps pairs from {high:g} turns on and divides all others: a step at high_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) > 0), 0),
-        ("bands", f"divides pairs up to {low:g} turns and keeps all others: a step at low_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) >= 1), 0),
-        ("bands", "takes low_freq_factor 1 and high_freq_factor 4, not the stated ones", with_numbers(low_freq_factor=1, high_freq_factor=4), 0),
-        ("bands", "takes low_freq_factor 1, not the stated one", with_numbers(low_freq_factor=1), 1),
-        ("bands", "takes high_freq_factor 4, not the stated one", with_numbers(high_freq_factor=4), 1),
-        ("bands", "counts turns in radians: 2 π is missing", with_numbers(low_freq_factor=low / (2 * math.pi), high_freq_factor=high / (2 * math.pi)), 0),
-        ("inverted", "divides fast pairs and keeps slow ones", by_ramp(lambda i, c: 1 - _share(i, c)), 0),
-        ("inverted", "has the ramp between the bands turned round", by_ramp(lambda i, c: np.where(_between(i, c), 1 - _share(i, c), _share(i, c))), 0),
-        ("ramp", "goes over linearly in the wavelength, not in the turns", by_ramp(_by_wavelength), 0),
-        ("ramp", "goes over linearly in the pair's index, as YaRN does, not in the turns", by_ramp(_by_index), 0),
-        ("ramp", "takes the middle of both frequencies between the bands", by_ramp(lambda i, c: np.where(_between(i, c), 0.5, _share(i, c))), 1),
-        ("yarn", "stretches as YaRN does (beta_fast 32, beta_slow 1)", by_ramp(_yarn), 0),
+        *(("factor", f"divides by {k}, not by the stated factor {s.factor:g}", with_numbers(factor=k), PLAIN + 1) for k in (8, 32)),
+        ("bands", f"keeps pairs from {high:g} turns on and divides all others: a step at high_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) > 0), PLAIN),
+        ("bands", f"divides pairs up to {low:g} turns and keeps all others: a step at low_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) >= 1), PLAIN),
+        ("bands", "takes low_freq_factor 1 and high_freq_factor 4, not the stated ones", with_numbers(low_freq_factor=1, high_freq_factor=4), PLAIN),
+        ("bands", "takes low_freq_factor 1, not the stated one", with_numbers(low_freq_factor=1), PLAIN + 1),
+        ("bands", "takes high_freq_factor 4, not the stated one", with_numbers(high_freq_factor=4), PLAIN + 1),
+        ("bands", "counts turns in radians: 2 π is missing", with_numbers(low_freq_factor=low / (2 * math.pi), high_freq_factor=high / (2 * math.pi)), PLAIN),
+        ("inverted", "divides fast pairs and keeps slow ones", by_ramp(lambda i, c: 1 - _share(i, c)), PLAIN),
+        ("inverted", "has the ramp between the bands turned round", by_ramp(lambda i, c: np.where(_between(i, c), 1 - _share(i, c), _share(i, c))), PLAIN),
+        ("ramp", "goes over linearly in the wavelength, not in the turns", by_ramp(_by_wavelength), PLAIN),
+        ("ramp", "goes over linearly in the pair's index, as YaRN does, not in the turns", by_ramp(_by_index), PLAIN),
+        ("ramp", "takes the middle of both frequencies between the bands", by_ramp(lambda i, c: np.where(_between(i, c), 0.5, _share(i, c))), PLAIN + 1),
+        ("yarn", "stretches as YaRN does (beta_fast 32, beta_slow 1)", by_ramp(_yarn), PLAIN),
     )  # fmt: skip

@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.observed import unit_of
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.ops.loss import IGNORED_LABEL
 from qwen3_spec.site import Result, Site
@@ -28,12 +29,12 @@ def loss(site: Site) -> Iterator[Hypothesis]:
     every = "divides by all positions, ignored labels too"
     yield Hypothesis("loss.ignored_counted", every, FIX, _divided(lambda labels: float(labels.size)))
     yield Hypothesis(
-        "loss.per_row", "divides by the number of rows", FIX, _divided(lambda labels: float(len(labels))), 1
+        "loss.per_row", "divides by the number of rows", FIX, _divided(lambda labels: float(len(labels))), PLAIN + 1
     )
     yield Hypothesis("loss.mean_of_rows", "takes the mean of each row's mean, not of all labels", FIX, _mean_of_rows)
     for token in sorted({0, int(site.case.training.padding_idx), site.config.vocab_size - 1}):
         says = f"counts ignored labels as token {token}"
-        yield Hypothesis("loss.ignored_as_token", says, FIX, _relabelled(partial(learnt, token)), 1)
+        yield Hypothesis("loss.ignored_as_token", says, FIX, _relabelled(partial(learnt, token)), PLAIN + 1)
 
 
 def shifted(steps: int, labels: Array) -> Array:

@@ -14,6 +14,7 @@ from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
 from qwen3_parity.mistakes.mask_padding import MISREAD, OWN, by_id, fitted
 from qwen3_parity.mistakes.mask_parts import Rule, Slots, slots
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.requests import earlier_input
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
@@ -131,9 +132,9 @@ def _same(visible: Array | None, actual: Array, judged: Array) -> bool:
     return visible is not None and bool(np.all((visible == actual) | ~judged))
 
 
-def _rank(parts: Sequence[Rule | None]) -> int:
+def _rank(parts: Sequence[Rule | None]) -> Rank:
     wrong = [rule for rule in parts if rule is not None and rule.name]
-    return sum(rule.rank for rule in wrong) + 3 * max(len(wrong) - 1, 0)
+    return PLAIN + sum(rule.steps for rule in wrong) + 3 * max(len(wrong) - 1, 0)
 
 
 def _hypothesis(parts: Sequence[Rule], near: Rule, padding: Rule, memory: Rule | None) -> Hypothesis:
@@ -242,43 +243,43 @@ def _earlier(_: Array, site: Site, stack: str) -> Array | None:
     return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))[0]
 
 
-WHOLE: tuple[tuple[str, str, MaskChange, int], ...] = (
+WHOLE: tuple[tuple[str, str, MaskChange, Rank], ...] = (
     ("mask.earlier_request", "hides the padding of the request before, not of its own",
-     lambda m, s: _earlier(m, s, ""), 0),
+     lambda m, s: _earlier(m, s, ""), PLAIN),
     ("mask.earlier_request", "hides the encoder's padding of the request before, not of its own",
-     lambda m, s: _earlier(m, s, "encoder"), 0),
+     lambda m, s: _earlier(m, s, "encoder"), PLAIN),
     ("mask.earlier_request", "hides the decoder's padding of the request before, not of its own",
-     lambda m, s: _earlier(m, s, "decoder"), 0),
-    ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), 1),
-    ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), 1),
-    ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, 0),
-    ("mask.other_row", "uses the mask of the batch row before", lambda m, _: np.roll(m, 1, 0), 1),
-    ("mask.other_row", "uses the mask of the batch row behind", lambda m, _: np.roll(m, -1, 0), 1),
+     lambda m, s: _earlier(m, s, "decoder"), PLAIN),
+    ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), PLAIN + 1),
+    ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), PLAIN + 1),
+    ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, PLAIN),
+    ("mask.other_row", "uses the mask of the batch row before", lambda m, _: np.roll(m, 1, 0), PLAIN + 1),
+    ("mask.other_row", "uses the mask of the batch row behind", lambda m, _: np.roll(m, -1, 0), PLAIN + 1),
     ("mask.other_row", "uses the first batch row's mask for every row",
-     lambda m, _: np.broadcast_to(m[:1], m.shape), 1),
-    ("mask.other_row", "uses the batch rows' masks in reverse order", lambda m, _: m[::-1], 1),
-    ("mask.halves_exchanged", "has the encoder's columns before the decoder's", _halves, 0),
-    ("mask.given_ignored", "is causal, whatever the mask that is given says", _rebuilt, 0),
+     lambda m, _: np.broadcast_to(m[:1], m.shape), PLAIN + 1),
+    ("mask.other_row", "uses the batch rows' masks in reverse order", lambda m, _: m[::-1], PLAIN + 1),
+    ("mask.halves_exchanged", "has the encoder's columns before the decoder's", _halves, PLAIN),
+    ("mask.given_ignored", "is causal, whatever the mask that is given says", _rebuilt, PLAIN),
     ("mask.given_causal", "shows no later key, though the mask that is given does",
-     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _is_given(s) else None, 0),
+     lambda m, s: m & ops.mask.causal(s.length, s.stop - s.length) if _is_given(s) else None, PLAIN),
     ("mask.transposed", "has queries and keys exchanged",
-     lambda m, _: np.swapaxes(m, 1, 2) if m.shape[1] == m.shape[2] else None, 1),
-    ("mask.reversed", "has the keys in reverse order", lambda m, _: m[..., ::-1], 2),
-    ("mask.shifted", "has its columns one to the right", lambda m, _: np.roll(m, 1, 2), 2),
-    ("mask.shifted", "has its columns one to the left", lambda m, _: np.roll(m, -1, 2), 2),
+     lambda m, _: np.swapaxes(m, 1, 2) if m.shape[1] == m.shape[2] else None, PLAIN + 1),
+    ("mask.reversed", "has the keys in reverse order", lambda m, _: m[..., ::-1], RARE),
+    ("mask.shifted", "has its columns one to the right", lambda m, _: np.roll(m, 1, 2), RARE),
+    ("mask.shifted", "has its columns one to the left", lambda m, _: np.roll(m, -1, 2), RARE),
     ("mask.query_repeated", "uses the first query's row for every query",
-     lambda m, _: np.broadcast_to(m[:, :1], m.shape), 2),
+     lambda m, _: np.broadcast_to(m[:, :1], m.shape), RARE),
     ("mask.query_repeated", "uses the last query's row for every query",
-     lambda m, _: np.broadcast_to(m[:, -1:], m.shape), 2),
+     lambda m, _: np.broadcast_to(m[:, -1:], m.shape), RARE),
     ("wiring.previous_step", "uses the mask of the step before, new keys visible",
-     lambda m, s: _before(m, s, new=True), 1),
+     lambda m, s: _before(m, s, new=True), PLAIN + 1),
     ("wiring.previous_step", "uses the mask of the step before, new keys hidden",
-     lambda m, s: _before(m, s, new=False), 3),
+     lambda m, s: _before(m, s, new=False), RARE + 1),
     ("wiring.previous_step", "goes on with the mask of the first step, new keys visible",
-     lambda m, s: _first(m, s, new=True), 1),
+     lambda m, s: _first(m, s, new=True), PLAIN + 1),
     ("wiring.previous_step", "goes on with the mask of the first step, new keys hidden",
-     lambda m, s: _first(m, s, new=False), 1),
-    ("mask.other_layer", "uses the first layer's mask", lambda m, s: _other_layer(m, s, 0), 3),
+     lambda m, s: _first(m, s, new=False), PLAIN + 1),
+    ("mask.other_layer", "uses the first layer's mask", lambda m, s: _other_layer(m, s, 0), RARE + 1),
 )  # fmt: skip
 """Mistakes with a mask as a whole: name, what is wrong, the change, rank."""
 

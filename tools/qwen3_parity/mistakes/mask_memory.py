@@ -45,8 +45,8 @@ _MEMORY_NAMES = {"keys_hidden": "mask.memory_hidden", "padding_ignored": "mask.m
 MEMORY: tuple[Rule, ...] = (
     Rule("", "", of_memory(lambda r: r)),
     *(
-        Rule(_MEMORY_NAMES.get(name, f"mask.{name}"), f"{says} among the encoder's keys", of_memory(change), rank)
-        for name, says, change, rank in MISREAD
+        Rule(_MEMORY_NAMES.get(name, f"mask.{name}"), f"{says} among the encoder's keys", of_memory(change), steps)
+        for name, says, change, steps in MISREAD
     ),
     Rule("mask.memory_causal", "is causal over the encoder's keys", _of_cells(lambda s, k: k <= s.query)),
     Rule("mask.memory_causal", "is causal over the encoder's keys, their own slot not included",

@@ -92,7 +92,7 @@ def queries(s: Slots) -> Array:
 
 OWN: tuple[Rule, ...] = (
     Rule("", "", lambda s: rows(s.real)),
-    *(Rule(f"mask.{name}", says, _own_padding(change), rank) for name, says, change, rank in MISREAD),
+    *(Rule(f"mask.{name}", says, _own_padding(change), steps) for name, says, change, steps in MISREAD),
     Rule("mask.padding_on_queries", "hides queries that are padding, not keys", queries),
     Rule("mask.padding_ignored", "shows padding once it is in the cache",
          lambda s: rows(s.real | (np.arange(s.real.shape[1]) < s.past)), 1),

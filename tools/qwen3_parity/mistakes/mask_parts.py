@@ -77,10 +77,10 @@ def slots(site: Site) -> Slots:
 class Rule:
     """One part of a mask, `visible(slots)` broadcasting to `[batch, query, key]`, or None where it does not apply.
 
-    The right rule has no name; `rank` grows with how rare a wrong one is.
+    The right rule has no name; `steps` are how much rarer than the plainest a wrong one is.
     """
 
     name: str
     says: str
     visible: Callable[[Slots], Array | None]
-    rank: int = 0
+    steps: int = 0

@@ -11,6 +11,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, unit_of
+from qwen3_parity.mistakes.ranks import RARE
 from qwen3_parity.mistakes.rounding import bfloat16, float16
 from qwen3_spec.arithmetic import FLOAT64, Arithmetic
 from qwen3_spec.ops import OPS
@@ -56,7 +57,7 @@ def _ways() -> Iterator[tuple[Hypothesis, Arithmetic]]:
     for (type_, rounded, roundoff), first in product(_TYPES, (True, False)):
         arithmetic = _arithmetic(rounded, first=first)
         says = f"adds up its sums in {type_}" + ("" if first else ", to which it adds products of float32")
-        yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), 2), arithmetic
+        yield Hypothesis("sum.half_precision", says, _FIX, partial(_compute, arithmetic, roundoff), RARE), arithmetic
 
 
 def _size(values: Array, cells: Array) -> float:

@@ -11,6 +11,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.ops import next_token_probs as spec
 from qwen3_spec.ops.next_token_probs import Sampling, history, sampling_of
 from qwen3_spec.site import Result, Site
@@ -178,11 +179,13 @@ def sampling(site: Site) -> Iterator[Hypothesis]:
     for order in permutations(active):
         if list(order) != list(active):
             says = "applies its filters in another order: " + ", ".join(order)
-            yield Hypothesis("sampling.order", says, FIX, chained(order), 1)
+            yield Hypothesis("sampling.order", says, FIX, chained(order), PLAIN + 1)
     says = "keeps the probabilities of all tokens for those that stay"
-    yield Hypothesis("sampling.not_renormalised", says, FIX, _kept_probabilities, 2)
-    yield Hypothesis("temperature.after_softmax", "temperature divides probabilities", FIX, _late_temperature, 1)
-    yield Hypothesis("sampling.unfiltered", "is the softmax of the logits", FIX, chained(()), 1)
+    yield Hypothesis("sampling.not_renormalised", says, FIX, _kept_probabilities, RARE)
+    yield Hypothesis(
+        "temperature.after_softmax", "temperature divides probabilities", FIX, _late_temperature, PLAIN + 1
+    )
+    yield Hypothesis("sampling.unfiltered", "is the softmax of the logits", FIX, chained(()), PLAIN + 1)
 
 
 def _by_rule(site: Site, says: str, off: str) -> Result | None:

@@ -16,7 +16,6 @@ from qwen3_parity.blame.evidence import as_stored
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.formulas import Formula
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
-from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
@@ -185,7 +184,7 @@ def likely(site: Site, observed: Observed | None, guesses: Iterable[Hypothesis])
     for hypothesis in guesses:
         with np.errstate(all="ignore"):
             if _every.get() or (
-                hypothesis.rank <= PLAIN if observed is None else _explained(site, observed, hypothesis.compute)
+                hypothesis.rank.plain if observed is None else _explained(site, observed, hypothesis.compute)
             ):
                 yield hypothesis
 

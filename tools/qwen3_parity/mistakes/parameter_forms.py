@@ -11,6 +11,7 @@ from itertools import permutations
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
 from qwen3_spec.site import Site
 
@@ -64,28 +65,28 @@ def _reversed_shards(_: Site, n: int, *, shards: int) -> Array | None:
     return None if n % shards else np.arange(n).reshape(shards, -1)[::-1].reshape(-1)
 
 
-_ORDERS: tuple[tuple[str, str, Callable[[Site, int], Array | None], int], ...] = (
+_ORDERS: tuple[tuple[str, str, Callable[[Site, int], Array | None], Rank], ...] = (
     ("weight.permuted", "in the layout of interleaved RoPE (Meta's) within each head",
-     _in_heads(lambda h, d: (h, 2, d // 2), (0, 2, 1)), 0),
-    ("weight.permuted", "permuted to RoPE by halves although it was already", _in_heads(lambda h, d: (h, d // 2, 2), (0, 2, 1)), 0),
-    ("weight.permuted", "permuted for RoPE as one head", lambda s, n: _split(n, (n // 2, 2), (1, 0)) if n % 2 == 0 else None, 1),
-    ("weight.permuted", "permuted for RoPE back as one head", lambda s, n: _split(n, (2, n // 2), (1, 0)) if n % 2 == 0 else None, 1),
+     _in_heads(lambda h, d: (h, 2, d // 2), (0, 2, 1)), PLAIN),
+    ("weight.permuted", "permuted to RoPE by halves although it was already", _in_heads(lambda h, d: (h, d // 2, 2), (0, 2, 1)), PLAIN),
+    ("weight.permuted", "permuted for RoPE as one head", lambda s, n: _split(n, (n // 2, 2), (1, 0)) if n % 2 == 0 else None, PLAIN + 1),
+    ("weight.permuted", "permuted for RoPE back as one head", lambda s, n: _split(n, (2, n // 2), (1, 0)) if n % 2 == 0 else None, PLAIN + 1),
     ("weight.permuted", "permuted for RoPE with the number of query heads",
-     lambda s, n: _by_heads(s, n), 1),
-    ("weight.permuted", "with both halves of each head exchanged", lambda s, n: _head_halves(s, n), 1),
-    ("weight.heads_shuffled", "with heads innermost (head_dim, heads)", _in_heads(lambda h, d: (d, h), (1, 0)), 0),
-    ("weight.heads_shuffled", "with heads innermost taken for outermost", _in_heads(lambda h, d: (h, d), (1, 0)), 0),
-    ("weight.heads_shuffled", "with its heads in the order of tiled KV heads", partial(_in_groups, back=False), 0),
-    ("weight.heads_shuffled", "with its heads in the order of tiled KV heads, put back", partial(_in_groups, back=True), 0),
-    ("weight.heads_shuffled", "with its heads one further", _rolled(lambda s: s.config.head_dim), 1),
-    ("weight.heads_shuffled", "with its heads one back", _rolled(lambda s: -s.config.head_dim), 1),
-    ("weight.heads_shuffled", "with its heads in reverse order", lambda s, n: _reversed_heads(s, n), 1),
-    ("weight.heads_shuffled", "all of the first head", lambda s, n: _one_head(s, n, 0), 0),
-    ("weight.heads_shuffled", "all of the last head", lambda s, n: _one_head(s, n, -1), 1),
-    *(("weight.shards_shuffled", f"with its {n} shards in reverse order", partial(_reversed_shards, shards=n), 1) for n in (2, 4, 8)),
-    ("weight.shifted", "one further", _rolled(lambda s: 1), 1),
-    ("weight.shifted", "one back", _rolled(lambda s: -1), 1),
-    ("weight.shifted", "in reverse order", lambda s, n: np.arange(n)[::-1], 1),
+     lambda s, n: _by_heads(s, n), PLAIN + 1),
+    ("weight.permuted", "with both halves of each head exchanged", lambda s, n: _head_halves(s, n), PLAIN + 1),
+    ("weight.heads_shuffled", "with heads innermost (head_dim, heads)", _in_heads(lambda h, d: (d, h), (1, 0)), PLAIN),
+    ("weight.heads_shuffled", "with heads innermost taken for outermost", _in_heads(lambda h, d: (h, d), (1, 0)), PLAIN),
+    ("weight.heads_shuffled", "with its heads in the order of tiled KV heads", partial(_in_groups, back=False), PLAIN),
+    ("weight.heads_shuffled", "with its heads in the order of tiled KV heads, put back", partial(_in_groups, back=True), PLAIN),
+    ("weight.heads_shuffled", "with its heads one further", _rolled(lambda s: s.config.head_dim), PLAIN + 1),
+    ("weight.heads_shuffled", "with its heads one back", _rolled(lambda s: -s.config.head_dim), PLAIN + 1),
+    ("weight.heads_shuffled", "with its heads in reverse order", lambda s, n: _reversed_heads(s, n), PLAIN + 1),
+    ("weight.heads_shuffled", "all of the first head", lambda s, n: _one_head(s, n, 0), PLAIN),
+    ("weight.heads_shuffled", "all of the last head", lambda s, n: _one_head(s, n, -1), PLAIN + 1),
+    *(("weight.shards_shuffled", f"with its {n} shards in reverse order", partial(_reversed_shards, shards=n), PLAIN + 1) for n in (2, 4, 8)),
+    ("weight.shifted", "one further", _rolled(lambda s: 1), PLAIN + 1),
+    ("weight.shifted", "one back", _rolled(lambda s: -1), PLAIN + 1),
+    ("weight.shifted", "in reverse order", lambda s, n: np.arange(n)[::-1], PLAIN + 1),
 )  # fmt: skip
 
 
@@ -161,31 +162,31 @@ def _as_bfloat16(w: Array) -> Array:
     return bits.view(np.float32)
 
 
-_FORMS: tuple[tuple[str, str, Form, int], ...] = (
-    ("weight.transposed", "is transposed", lambda s, w: w.T if w.ndim == 2 and w.shape[0] == w.shape[1] else None, 0),
-    ("weight.reshaped", "reads its bytes as (in, out) and transposes", lambda s, w: w.reshape(w.shape[::-1]).T if w.ndim == 2 else None, 0),
+_FORMS: tuple[tuple[str, str, Form, Rank], ...] = (
+    ("weight.transposed", "is transposed", lambda s, w: w.T if w.ndim == 2 and w.shape[0] == w.shape[1] else None, PLAIN),
+    ("weight.reshaped", "reads its bytes as (in, out) and transposes", lambda s, w: w.reshape(w.shape[::-1]).T if w.ndim == 2 else None, PLAIN),
     ("weight.reshaped", "reads the transposed matrix's bytes as (out, in)",
-     lambda s, w: np.ascontiguousarray(w.T).reshape(w.shape) if w.ndim == 2 else None, 0),
-    ("weight.negated", "is negated", lambda s, w: -w, 1),
-    ("weight.byte_order", "has its bytes in reverse order", lambda s, w: np.ascontiguousarray(w, np.float32).byteswap(), 0),
-    ("weight.byte_order", "has its bfloat16 bytes in reverse order", lambda s, w: _swapped_halves(w), 0),
-    ("weight.other_type", "has its bfloat16 read as float16", lambda s, w: _as_float16(w), 1),
-    ("weight.other_type", "has its float16 read as bfloat16", lambda s, w: _as_bfloat16(w), 1),
-    ("weight.pitch", "has rows read an element too far apart", _pitch(1), 2),
-    ("weight.pitch", "has rows read an element too close", _pitch(-1), 2),
-    *(("weight.pitch", f"has rows read as if each began at a multiple of {n}", _pitch(n, rounds_up=True), 2) for n in (8, 16, 32, 64, 128)),
-    ("weight.zero", "is all zeros", lambda s, w: np.zeros_like(w), 1),
-    ("weight.magnitude", "has lost its signs", lambda s, w: np.abs(w), 3),
-    *(("weight.rounded", f"is rounded to {kind}", lambda s, w, r=r: r(w), 0) for kind, r in ROUNDED),
-    ("weight.quantised", "is quantised to 8 bits, a scale for each row", _quantised(127, -1), 1),
-    ("weight.quantised", "is quantised to 8 bits, one scale", _quantised(127, 0), 1),
-    *(("weight.quantised", f"is quantised to {bits} bits in blocks of {n}", _quantised(2 ** (bits - 1) - 1, n), 1)
+     lambda s, w: np.ascontiguousarray(w.T).reshape(w.shape) if w.ndim == 2 else None, PLAIN),
+    ("weight.negated", "is negated", lambda s, w: -w, PLAIN + 1),
+    ("weight.byte_order", "has its bytes in reverse order", lambda s, w: np.ascontiguousarray(w, np.float32).byteswap(), PLAIN),
+    ("weight.byte_order", "has its bfloat16 bytes in reverse order", lambda s, w: _swapped_halves(w), PLAIN),
+    ("weight.other_type", "has its bfloat16 read as float16", lambda s, w: _as_float16(w), PLAIN + 1),
+    ("weight.other_type", "has its float16 read as bfloat16", lambda s, w: _as_bfloat16(w), PLAIN + 1),
+    ("weight.pitch", "has rows read an element too far apart", _pitch(1), RARE),
+    ("weight.pitch", "has rows read an element too close", _pitch(-1), RARE),
+    *(("weight.pitch", f"has rows read as if each began at a multiple of {n}", _pitch(n, rounds_up=True), RARE) for n in (8, 16, 32, 64, 128)),
+    ("weight.zero", "is all zeros", lambda s, w: np.zeros_like(w), PLAIN + 1),
+    ("weight.magnitude", "has lost its signs", lambda s, w: np.abs(w), RARE + 1),
+    *(("weight.rounded", f"is rounded to {kind}", lambda s, w, r=r: r(w), PLAIN) for kind, r in ROUNDED),
+    ("weight.quantised", "is quantised to 8 bits, a scale for each row", _quantised(127, -1), PLAIN + 1),
+    ("weight.quantised", "is quantised to 8 bits, one scale", _quantised(127, 0), PLAIN + 1),
+    *(("weight.quantised", f"is quantised to {bits} bits in blocks of {n}", _quantised(2 ** (bits - 1) - 1, n), PLAIN + 1)
       for bits in (8, 4) for n in (8, 16, 32, 64, 128)),
-    ("weight.quantised", "is quantised to 4 bits, a scale for each row", _quantised(7, -1), 1),
+    ("weight.quantised", "is quantised to 4 bits, a scale for each row", _quantised(7, -1), PLAIN + 1),
 )  # fmt: skip
 
 
-def forms() -> Iterator[tuple[str, str, Form, int]]:
+def forms() -> Iterator[tuple[str, str, Form, Rank]]:
     """Name, text ("the weight …"), form and rank of every way to hold one tensor wrongly."""
     yield from _FORMS
     for name, says, order, rank in _ORDERS:
@@ -196,7 +197,7 @@ def forms() -> Iterator[tuple[str, str, Form, int]]:
 _FAMILIES = (("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj"), ("gate_proj", "up_proj"))
 
 
-def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None], int]]:
+def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None], Rank]]:
     """Wrong cuts of a matrix that holds q, k and v (or k and v, gate and up) together."""
     leaf = site.place.parameters[0].removesuffix(".weight").rpartition(".")[2]
     for family in _FAMILIES:
@@ -204,19 +205,19 @@ def fused(site: Site) -> Iterator[tuple[str, str, Callable[[Site], Array | None]
             continue
         which = family.index(leaf)
         text = "[" + "; ".join(name.removesuffix("_proj") for name in family) + "]"
-        yield "weight.fused_layout", f"is cut from {text} stored by groups as if it were stored in a row", partial(_cut, family, which, "grouped"), 0  # fmt: skip
-        yield "weight.fused_layout", f"is cut by groups from {text} stored in a row", partial(_cut, family, which, "groups"), 0  # fmt: skip
-        yield "weight.fused_layout", f"takes rows by turns from {text}", partial(_cut, family, which, "turns"), 0
-        yield "weight.fused_layout", f"is cut from {text} stored by turns", partial(_cut, family, which, "woven"), 0
+        yield "weight.fused_layout", f"is cut from {text} stored by groups as if it were stored in a row", partial(_cut, family, which, "grouped"), PLAIN  # fmt: skip
+        yield "weight.fused_layout", f"is cut by groups from {text} stored in a row", partial(_cut, family, which, "groups"), PLAIN  # fmt: skip
+        yield "weight.fused_layout", f"takes rows by turns from {text}", partial(_cut, family, which, "turns"), PLAIN
+        yield "weight.fused_layout", f"is cut from {text} stored by turns", partial(_cut, family, which, "woven"), PLAIN
         for shards in (2, 4, 8):
-            yield "weight.fused_layout", f"is cut from {text} stored in {shards} shards", partial(_cut, family, which, f"shards {shards}"), 1  # fmt: skip
-            yield "weight.fused_layout", f"is cut into {shards} shards from {text} as one matrix", partial(_cut, family, which, f"plain {shards}"), 1  # fmt: skip
+            yield "weight.fused_layout", f"is cut from {text} stored in {shards} shards", partial(_cut, family, which, f"shards {shards}"), PLAIN + 1  # fmt: skip
+            yield "weight.fused_layout", f"is cut into {shards} shards from {text} as one matrix", partial(_cut, family, which, f"plain {shards}"), PLAIN + 1  # fmt: skip
         for order in permutations(range(len(family))):
             if order != tuple(range(len(family))):
                 shown = "; ".join(family[i].removesuffix("_proj") for i in order)
-                yield "weight.fused_layout", f"is cut from {text} as if it were [{shown}]", partial(_cut_as, family, which, order), 1  # fmt: skip
+                yield "weight.fused_layout", f"is cut from {text} as if it were [{shown}]", partial(_cut_as, family, which, order), PLAIN + 1  # fmt: skip
         for rows, shown in ((1, "a row further"), (-1, "a row back"), (0, "a head further"), (-2, "a head back")):
-            yield "weight.other_rows", f"is cut from {text} {shown}", partial(_cut_off, family, which, rows), 1
+            yield "weight.other_rows", f"is cut from {text} {shown}", partial(_cut_off, family, which, rows), PLAIN + 1
 
 
 def _stack(site: Site, family: tuple[str, ...]) -> list[Array] | None:

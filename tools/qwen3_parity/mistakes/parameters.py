@@ -14,6 +14,7 @@ from qwen3_golden import Array, Recording
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameter_forms import forms, fused
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.site import Site
 
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
@@ -26,7 +27,7 @@ class Other(NamedTuple):
 
     says: str
     find: Find
-    rank: int
+    rank: Rank
     cause: str = ""
 
 
@@ -67,25 +68,25 @@ def others(site: Site, own_name: str, size: tuple[int, ...]) -> Iterator[Other]:
             continue
         match = _LAYER.search(name)
         if match is None:
-            yield Other(name, _fixed(name), 1)
+            yield Other(name, _fixed(name), PLAIN + 1)
             continue
         layer = int(match.group(1))
         pattern = _LAYER.sub(".layers.{layer}.", name)
         kind = pattern.replace("{layer}", "*")
         if here is None:
-            yield Other(name, _fixed(name), 1)
+            yield Other(name, _fixed(name), PLAIN + 1)
             continue
         mine = _LAYER.sub(".layers.{layer}.", own_name)
         if layer == here:
-            yield Other(f"{kind} of its layer", _relative(pattern, 0, layers), 0, _exchange(mine, pattern))
+            yield Other(f"{kind} of its layer", _relative(pattern, 0, layers), PLAIN, _exchange(mine, pattern))
             continue
         by = layer - here
         text = {1: "the next layer's", -1: "the layer before's"}.get(by, f"{kind}, {by:+d} layers on:")
-        rank = (0 if abs(by) == 1 else 1) + (0 if mine == pattern else 1)
+        rank = PLAIN + (abs(by) != 1) + (mine != pattern)
         edge = {0: "the first layer's", layers - 1: "the last layer's"}.get(layer, f"layer {layer}'s")
         ways = [
             (f"{text} {kind}", _relative(pattern, by, layers), rank, f"layers {by:+d}"),
-            (f"{edge} {kind}", _fixed(name), rank + (0 if layer in (0, layers - 1) else 1), f"layer {layer} for all"),
+            (f"{edge} {kind}", _fixed(name), rank + (layer not in (0, layers - 1)), f"layer {layer} for all"),
         ]
         if layer == layers - 1 - here:
             ways.append((f"{kind} of the layers in reverse order", _mirrored(pattern, layers), rank, "layers mirrored"))
@@ -126,7 +127,7 @@ def _sorted(pattern: str, layers: int) -> Find:
 Change = Callable[[Site], "Site | None"]
 
 
-def guess(name: str, says: str, fix: str, change: Change, rank: int, cause: str = "") -> tuple[Hypothesis, Change]:
+def guess(name: str, says: str, fix: str, change: Change, rank: Rank, cause: str = "") -> tuple[Hypothesis, Change]:
     """A hypothesis that is the right op on a changed site, with the change."""
     return Hypothesis(name, says, fix, OfSite(change), rank, cause=cause), change
 

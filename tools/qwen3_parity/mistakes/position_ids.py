@@ -13,6 +13,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import encoder_slots, likely, observe, real
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.requests import earlier_input
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.ops import OPS
@@ -54,7 +55,7 @@ class Rule:
     name: str
     says: str
     change: Change
-    rank: int = 0
+    rank: Rank = PLAIN
     fix: str = FIX
 
 
@@ -122,58 +123,58 @@ def _plus(n: int, s: Slots) -> Array:
 
 _RULES: tuple[Rule, ...] = (
     Rule("positions.earlier_request", "goes on behind the slots of the request before",
-         _moved(lambda s: None if s.earlier is None else s.earlier.shape[1]), 0, _ANEW),
+         _moved(lambda s: None if s.earlier is None else s.earlier.shape[1]), PLAIN, _ANEW),
     Rule("positions.earlier_request", "goes on behind the tokens of the request before",
-         _moved(lambda s: None if s.earlier is None else s.earlier.sum(axis=1, keepdims=True)), 0, _ANEW),
-    Rule("positions.earlier_request", "has the positions of the request before", lambda s: s.earlier_ids, 0, _ANEW),
+         _moved(lambda s: None if s.earlier is None else s.earlier.sum(axis=1, keepdims=True)), PLAIN, _ANEW),
+    Rule("positions.earlier_request", "has the positions of the request before", lambda s: s.earlier_ids, PLAIN, _ANEW),
     Rule("positions.constant", "has position 0 everywhere", _constant(lambda s: 0)),
     Rule("positions.constant", "gives every token of a step the step's first position", _constant(lambda s: s.ids[:, :1])),
     Rule("positions.constant", "gives every token of a step the step's last position", _constant(lambda s: s.ids[:, -1:])),
-    Rule("positions.constant", "has the number of past slots everywhere", _constant(lambda s: s.past), 1),
+    Rule("positions.constant", "has the number of past slots everywhere", _constant(lambda s: s.past), PLAIN + 1),
     Rule("positions.not_counting_padding", "counts slots, padding too", lambda s: s.slots),
-    Rule("positions.not_counting_padding", "counts slots, padding too, in decode steps", lambda s: s.slots if s.step else s.ids, 1),
-    Rule("positions.not_counting_padding", "counts slots, padding too, from 1", lambda s: s.slots + 1, 1),
+    Rule("positions.not_counting_padding", "counts slots, padding too, in decode steps", lambda s: s.slots if s.step else s.ids, PLAIN + 1),
+    Rule("positions.not_counting_padding", "counts slots, padding too, from 1", lambda s: s.slots + 1, PLAIN + 1),
     Rule("positions.restarted", "starts every step at 0", lambda s: s.slots - s.past),
     Rule("positions.restarted", "starts every step at 0", _moved(lambda s: -s.ids[:, :1])),
     Rule("positions.restarted", "leaves out the past", _moved(lambda s: -s.past)),
     Rule("positions.past_counted_twice", "adds the past twice", _moved(lambda s: s.past)),
     Rule("positions.past_counted_twice", "adds the prompt's length again in decode steps", _in_steps(lambda s: s.first)),
     Rule("positions.past_counted_twice", "adds the prompt's length again from the second decode step on",
-         lambda s: s.ids + s.first if s.step > 1 else s.ids, 1),
-    Rule("positions.past_counted_twice", "adds the prompt's length again at every step", _in_steps(lambda s: s.first * s.step), 1),
-    Rule("positions.past_counted_twice", "adds the number of steps", _moved(lambda s: s.step), 1),
-    Rule("positions.offset", "is one behind in decode steps", _in_steps(lambda s: -1), 1),
-    Rule("positions.offset", "is one ahead in decode steps", _in_steps(lambda s: 1), 1),
+         lambda s: s.ids + s.first if s.step > 1 else s.ids, PLAIN + 1),
+    Rule("positions.past_counted_twice", "adds the prompt's length again at every step", _in_steps(lambda s: s.first * s.step), PLAIN + 1),
+    Rule("positions.past_counted_twice", "adds the number of steps", _moved(lambda s: s.step), PLAIN + 1),
+    Rule("positions.offset", "is one behind in decode steps", _in_steps(lambda s: -1), PLAIN + 1),
+    Rule("positions.offset", "is one ahead in decode steps", _in_steps(lambda s: 1), PLAIN + 1),
     Rule("positions.offset", "goes on behind the encoder's slots",
-         _moved(lambda s: None if s.memory is None else s.memory.shape[1]), 0),
+         _moved(lambda s: None if s.memory is None else s.memory.shape[1])),
     Rule("positions.offset", "goes on behind the encoder's tokens",
-         _moved(lambda s: None if s.memory is None else s.memory.sum(axis=1, keepdims=True)), 1),
+         _moved(lambda s: None if s.memory is None else s.memory.sum(axis=1, keepdims=True)), PLAIN + 1),
     Rule("positions.offset", "goes on behind the encoder's slots in decode steps",
-         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1]), 1),
+         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1]), PLAIN + 1),
     Rule("positions.offset", "adds the encoder's slots once more at every step",
-         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1] * s.step), 1),
-    Rule("positions.other_row", "uses the positions of the batch row before", _rows(lambda n: np.arange(n) - 1), 1),
-    Rule("positions.other_row", "uses the positions of the batch row behind", _rows(lambda n: (np.arange(n) + 1) % n), 1),
-    Rule("positions.other_row", "uses the first batch row's positions for every row", _rows(lambda n: np.zeros(n, int)), 1),
-    Rule("positions.other_row", "uses the last batch row's positions for every row", _rows(lambda n: np.full(n, n - 1)), 1),
-    Rule("positions.other_row", "uses the batch rows' positions in reverse order", _rows(lambda n: np.arange(n)[::-1]), 2),
+         _in_steps(lambda s: 0 if s.memory is None else s.memory.shape[1] * s.step), PLAIN + 1),
+    Rule("positions.other_row", "uses the positions of the batch row before", _rows(lambda n: np.arange(n) - 1), PLAIN + 1),
+    Rule("positions.other_row", "uses the positions of the batch row behind", _rows(lambda n: (np.arange(n) + 1) % n), PLAIN + 1),
+    Rule("positions.other_row", "uses the first batch row's positions for every row", _rows(lambda n: np.zeros(n, int)), PLAIN + 1),
+    Rule("positions.other_row", "uses the last batch row's positions for every row", _rows(lambda n: np.full(n, n - 1)), PLAIN + 1),
+    Rule("positions.other_row", "uses the batch rows' positions in reverse order", _rows(lambda n: np.arange(n)[::-1]), RARE),
     Rule("positions.other_row", "uses the largest position of the batch for every row",
-         lambda s: np.broadcast_to(s.ids.max(axis=0), s.ids.shape), 1),
+         lambda s: np.broadcast_to(s.ids.max(axis=0), s.ids.shape), PLAIN + 1),
     Rule("positions.other_row", "uses the smallest position of the batch for every row",
-         lambda s: np.broadcast_to(s.ids.min(axis=0), s.ids.shape), 1),
-    Rule("positions.constant", "uses the largest position of the batch everywhere", _constant(lambda s: s.ids.max()), 1),
-    Rule("positions.reversed", "counts from the other end", lambda s: s.ids[:, ::-1], 1),
-    Rule("positions.reversed", "counts back from the row's last position", lambda s: s.ids.max(axis=1, keepdims=True) - s.ids, 1),
-    Rule("positions.reversed", "has negative positions", lambda s: -s.ids, 1),
-    Rule("positions.first", "has no position 0", lambda s: np.maximum(s.ids, 1), 1),
-    Rule("positions.token_ids", "takes token ids for positions", lambda s: s.tokens, 2),
-    Rule("positions.batch_index", "takes batch rows for positions", lambda s: np.broadcast_to(np.arange(len(s.ids))[:, None], s.ids.shape), 3),
-    Rule("positions.shifted", "has the positions of the token before", lambda s: np.roll(s.ids, 1, axis=1), 2),
-    Rule("positions.shifted", "has the positions of the token behind", lambda s: np.roll(s.ids, -1, axis=1), 2),
-    *(Rule("positions.scaled", f"multiplies positions by {f:g}", partial(_times, f), 1) for f in (2, 0.5, 4, 0.25, 8, 0.125)),
-    *(Rule("positions.half_precision", f"keeps positions in {kind}", partial(_in_type, r), 1) for kind, r in ROUNDED),
-    *(Rule("positions.wrapped", f"keeps positions in {n} bits, with a sign", partial(_signed, n), 1) for n in (8, 16)),
-    *(Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 2)
+         lambda s: np.broadcast_to(s.ids.min(axis=0), s.ids.shape), PLAIN + 1),
+    Rule("positions.constant", "uses the largest position of the batch everywhere", _constant(lambda s: s.ids.max()), PLAIN + 1),
+    Rule("positions.reversed", "counts from the other end", lambda s: s.ids[:, ::-1], PLAIN + 1),
+    Rule("positions.reversed", "counts back from the row's last position", lambda s: s.ids.max(axis=1, keepdims=True) - s.ids, PLAIN + 1),
+    Rule("positions.reversed", "has negative positions", lambda s: -s.ids, PLAIN + 1),
+    Rule("positions.first", "has no position 0", lambda s: np.maximum(s.ids, 1), PLAIN + 1),
+    Rule("positions.token_ids", "takes token ids for positions", lambda s: s.tokens, RARE),
+    Rule("positions.batch_index", "takes batch rows for positions", lambda s: np.broadcast_to(np.arange(len(s.ids))[:, None], s.ids.shape), RARE + 1),
+    Rule("positions.shifted", "has the positions of the token before", lambda s: np.roll(s.ids, 1, axis=1), RARE),
+    Rule("positions.shifted", "has the positions of the token behind", lambda s: np.roll(s.ids, -1, axis=1), RARE),
+    *(Rule("positions.scaled", f"multiplies positions by {f:g}", partial(_times, f), PLAIN + 1) for f in (2, 0.5, 4, 0.25, 8, 0.125)),
+    *(Rule("positions.half_precision", f"keeps positions in {kind}", partial(_in_type, r), PLAIN + 1) for kind, r in ROUNDED),
+    *(Rule("positions.wrapped", f"keeps positions in {n} bits, with a sign", partial(_signed, n), PLAIN + 1) for n in (8, 16)),
+    *(Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), RARE)
       for n in (2**16, 2**15, 4096, 2048, 1024, 512, 256, 128, 64, 32, 16, 8, 4)),
 )  # fmt: skip
 
@@ -182,10 +183,12 @@ def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rul
     """Every rule that gives other positions here; `longest` is max_position_embeddings where it is known."""
     bounds = sorted({n for n in (window, longest, *range(1, 65), 127, 255, 511, 1023, 2047, 4095, 8191) if n})
     sizes = sorted({n for n in (window, longest) if n})
-    more = [Rule("positions.clamped", f"stops counting at {n}", partial(_at_most, n), 2) for n in bounds]
-    more += [Rule("positions.clamped", f"stops counting at {n - 1}", partial(_at_most, n - 1), 1) for n in sizes]
-    more += [Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), 1) for n in sizes]
-    more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), 0 if abs(n) == 1 else 1)
+    more = [Rule("positions.clamped", f"stops counting at {n}", partial(_at_most, n), RARE) for n in bounds]
+    more += [
+        Rule("positions.clamped", f"stops counting at {n - 1}", partial(_at_most, n - 1), PLAIN + 1) for n in sizes
+    ]
+    more += [Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), PLAIN + 1) for n in sizes]
+    more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), PLAIN + (abs(n) > 1))
              for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
     for rule in (*_RULES, *more):
         ids = rule.change(s)
@@ -201,7 +204,7 @@ def fitted(ids: Array, actual: Array, known: Array) -> Rule | None:
     single = offset[known]
     if (single == single[0]).all():
         by = int(single[0])
-        return Rule("positions.offset", f"is {by:+d} off", lambda s: s.ids + by, 1)
+        return Rule("positions.offset", f"is {by:+d} off", lambda s: s.ids + by, PLAIN + 1)
     rows = [int(offset[b][known[b]][0]) if known[b].any() else 0 for b in range(len(ids))]
     if not all((offset[b][known[b]] == by).all() for b, by in enumerate(rows)):
         return None
@@ -211,7 +214,7 @@ def fitted(ids: Array, actual: Array, known: Array) -> Rule | None:
     def change(s: Slots) -> Array | None:
         return s.ids + column if len(s.ids) == len(column) else None
 
-    return Rule("positions.offset", f"is off by {text} in its batch rows", change, 2)
+    return Rule("positions.offset", f"is off by {text} in its batch rows", change, RARE)
 
 
 def longest_of(site: Site) -> int:

@@ -11,12 +11,13 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.frequencies import Change
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec import RopeScaling, SpecConfig, ops
 
 LENGTHS = (2048, 4096, 8192, 16384, 32768, 40960, 65536, 131072)
 """Positions that published models were pretrained on."""
 
-Row = tuple[str, str, Change, int]
+Row = tuple[str, str, Change, Rank]
 """A wrong table of frequencies: name, what completes "this op …", change, rank."""
 
 
@@ -60,13 +61,13 @@ def common(longest: int, scaling: RopeScaling) -> tuple[Row, ...]:
     length, factor = scaling.original_max_position_embeddings, scaling.factor
     ratio = longest / length
     return (
-        ("ignored", "leaves every frequency plain: rope_scaling is not used", with_numbers(factor=1.0), 0),
-        ("all_divided", "divides every frequency by the factor (linear interpolation, no ramp)", by_ramp(lambda i, c: i >= 0), 0),
-        ("factor", f"divides by max_position_embeddings / original_max_position_embeddings = {ratio:g}, not by the factor {factor:g}", with_numbers(factor=ratio), 0),
-        ("factor", "divides by the square of the factor", with_numbers(factor=factor**2), 0),
-        ("factor", "divides by the root of the factor", with_numbers(factor=factor**0.5), 0),
-        ("factor", "multiplies by the factor where it should divide", with_numbers(factor=1 / factor), 0),
+        ("ignored", "leaves every frequency plain: rope_scaling is not used", with_numbers(factor=1.0), PLAIN),
+        ("all_divided", "divides every frequency by the factor (linear interpolation, no ramp)", by_ramp(lambda i, c: i >= 0), PLAIN),
+        ("factor", f"divides by max_position_embeddings / original_max_position_embeddings = {ratio:g}, not by the factor {factor:g}", with_numbers(factor=ratio), PLAIN),
+        ("factor", "divides by the square of the factor", with_numbers(factor=factor**2), PLAIN),
+        ("factor", "divides by the root of the factor", with_numbers(factor=factor**0.5), PLAIN),
+        ("factor", "multiplies by the factor where it should divide", with_numbers(factor=1 / factor), PLAIN),
         *(("original_length", f"counts turns over {name}, not over original_max_position_embeddings = {length}", with_numbers(original_max_position_embeddings=n), rank)
-          for name, n, rank in (("max_position_embeddings", longest, 0), ("factor × the original length", factor * length, 0),
-                                ("max_position_embeddings / factor", longest / factor, 0), *((f"{n}", n, 1) for n in LENGTHS))),
+          for name, n, rank in (("max_position_embeddings", longest, PLAIN), ("factor × the original length", factor * length, PLAIN),
+                                ("max_position_embeddings / factor", longest / factor, PLAIN), *((f"{n}", n, PLAIN + 1) for n in LENGTHS))),
     )  # fmt: skip

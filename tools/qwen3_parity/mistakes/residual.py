@@ -15,21 +15,22 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.normed import norm
 from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.streams import blocks
 from qwen3_spec.site import Site
 
 FIX = "stream + branch, each once: the stream is the sub-block's input before its norm"
-_SUMS: tuple[tuple[str, str, int, float, float], ...] = (
-    ("missing", "is the branch alone", 0, 0, 1),
-    ("branch_missing", "is the stream alone", 0, 1, 0),
-    ("twice", "adds the stream twice", 0, 2, 1),
-    ("twice", "adds the branch twice", 0, 1, 2),
-    ("subtracted", "subtracts the branch", 0, 1, -1),
-    ("subtracted", "subtracts the stream", 1, -1, 1),
-    ("scaled", "adds half of the branch", 0, 1, 0.5),
-    ("scaled", "is the mean of stream and branch", 0, 0.5, 0.5),
-    ("scaled", "is the sum over sqrt(2)", 0, 0.5**0.5, 0.5**0.5),
-    ("zero", "is zero", 2, 0, 0),
+_SUMS: tuple[tuple[str, str, Rank, float, float], ...] = (
+    ("missing", "is the branch alone", PLAIN, 0, 1),
+    ("branch_missing", "is the stream alone", PLAIN, 1, 0),
+    ("twice", "adds the stream twice", PLAIN, 2, 1),
+    ("twice", "adds the branch twice", PLAIN, 1, 2),
+    ("subtracted", "subtracts the branch", PLAIN, 1, -1),
+    ("subtracted", "subtracts the stream", PLAIN + 1, -1, 1),
+    ("scaled", "adds half of the branch", PLAIN, 1, 0.5),
+    ("scaled", "is the mean of stream and branch", PLAIN, 0.5, 0.5),
+    ("scaled", "is the sum over sqrt(2)", PLAIN, 0.5**0.5, 0.5**0.5),
+    ("zero", "is zero", RARE, 0, 0),
 )
 """The end of the name, what is done, rank, the factors of stream and branch."""
 
@@ -38,7 +39,7 @@ def residual(site: Site) -> Iterator[Hypothesis]:
     """Wrong sums of stream and branch."""
     observed, layers = observe(site), site.config.num_hidden_layers
     depths = (("sqrt(layers)", layers), ("sqrt(2 * layers)", 2 * layers), ("layers", layers**2))
-    sums = (*_SUMS, *(("scaled", f"divides the branch by {text}", 1, 1, n**-0.5) for text, n in depths))
+    sums = (*_SUMS, *(("scaled", f"divides the branch by {text}", PLAIN + 1, 1, n**-0.5) for text, n in depths))
 
     def says(a: float, b: float) -> str:
         return f"is {_word(a, site)} × stream + {_word(b, site)} × branch"
@@ -47,9 +48,9 @@ def residual(site: Site) -> Iterator[Hypothesis]:
         table = ((name, says, rank, _sum(a, b)) for name, says, rank, a, b in sums)
         yield from likely(site, observed, rows("residual", FIX, table))
         with_number = list(fitted(site, observed, "residual.scaled", FIX, lambda b: says(1, b),
-                                  lambda b, site: _sum(1, b)(site), (1.0,), rank=1))  # fmt: skip
+                                  lambda b, site: _sum(1, b)(site), (1.0,), rank=PLAIN + 1))  # fmt: skip
         yield from with_number or fitted(site, observed, "residual.scaled", FIX, says,
-                                         lambda a, b, site: _sum(a, b)(site), (1.0, 1.0), rank=1)  # fmt: skip
+                                         lambda a, b, site: _sum(a, b)(site), (1.0, 1.0), rank=PLAIN + 1)  # fmt: skip
         yield from likely(site, observed, rows("residual", FIX, _others()))
         yield from likely(site, observed, shifted(site, ["residual.shifted"] * 2, ["the stream", "the branch"], FIX))
         yield from casts(site, observed, "residual.half_precision", f"{FIX}; keep the stream's precision")
@@ -64,16 +65,16 @@ def _sum(a: float, b: float) -> Wrong:
     return on_inputs(lambda stream, branch: a * stream + b * branch)
 
 
-def _others() -> Iterator[tuple[str, str, int, Wrong]]:
+def _others() -> Iterator[tuple[str, str, Rank, Wrong]]:
     """The stream, the branch or the sum normed by one of the layer's norms; another stream; no sum at all."""
     for which, words in enumerate(("the sub-block's norm", "the layer's other norm")):
-        yield "of_normed", f"adds the branch to the normed stream ({words})", which, _normed("stream", which)
-        yield "branch_normed", f"norms the branch ({words})", 1 + which, _normed("branch", which)
-        yield "sum_normed", f"norms the sum ({words}): post-norm", 1 + which, _normed("sum", which)
-    yield "other_stream", "starts from the layer's input again (a parallel block)", 1, _with_input(1)
-    yield "other_stream", "adds the layer's input once more", 1, _with_input(0, 1)
-    yield "product", "multiplies stream and branch", 1, on_inputs(np.multiply)
-    yield "product", "takes the larger of stream and branch", 3, on_inputs(np.maximum)
+        yield "of_normed", f"adds the branch to the normed stream ({words})", PLAIN + which, _normed("stream", which)
+        yield "branch_normed", f"norms the branch ({words})", PLAIN + 1 + which, _normed("branch", which)
+        yield "sum_normed", f"norms the sum ({words}): post-norm", PLAIN + 1 + which, _normed("sum", which)
+    yield "other_stream", "starts from the layer's input again (a parallel block)", PLAIN + 1, _with_input(1)
+    yield "other_stream", "adds the layer's input once more", PLAIN + 1, _with_input(0, 1)
+    yield "product", "multiplies stream and branch", PLAIN + 1, on_inputs(np.multiply)
+    yield "product", "takes the larger of stream and branch", RARE + 1, on_inputs(np.maximum)
 
 
 def _with_input(*parts: int) -> Wrong:

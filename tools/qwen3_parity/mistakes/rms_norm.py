@@ -21,7 +21,7 @@ from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import norm as norm_of
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
-from qwen3_parity.mistakes.ranks import FITTED
+from qwen3_parity.mistakes.ranks import COMBINED, FITTED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
@@ -101,10 +101,10 @@ _CENTRES: tuple[tuple[str, str, Callable[[Array], Array | float], int], ...] = (
     ("", "", lambda x: 0.0, 0),
     ("norm.layernorm", "subtracts the mean", lambda x: np.mean(x, axis=-1, keepdims=True), 0),
 )
-_WHOLE: tuple[tuple[str, str, float, Wrong], ...] = (
-    ("no_norm", "is left out: it hands on its input", 0, lambda site: rows(site)),
-    ("twice", "is applied twice", 0, lambda site: _normed(site, _normed(site, rows(site)))),
-    ("plus_input", "adds its input to its output", 2, lambda site: _normed(site, rows(site)) + rows(site)),
+_WHOLE: tuple[tuple[str, str, Rank, Wrong], ...] = (
+    ("no_norm", "is left out: it hands on its input", PLAIN, lambda site: rows(site)),
+    ("twice", "is applied twice", PLAIN, lambda site: _normed(site, _normed(site, rows(site)))),
+    ("plus_input", "adds its input to its output", RARE, lambda site: _normed(site, rows(site)) + rows(site)),
 )
 
 
@@ -114,8 +114,8 @@ def norm(site: Site) -> Iterator[Hypothesis]:
     with np.errstate(all="ignore"):
         yield from likely(site, observed, _eps(site, observed))
         plain = list(likely(site, observed, (*_formulas(1), *formulas("norm", FIX, _WHOLE))))
-        plain += clamped(site, observed, "norm.clamped", FIX, (1, 3, 5, 10, 100), 2)
-        plain += scaled(site, observed, "norm.scaled", FIX, 2)
+        plain += clamped(site, observed, "norm.clamped", FIX, (1, 3, 5, 10, 100), RARE)
+        plain += scaled(site, observed, "norm.scaled", FIX, RARE)
         plain += miscounted(site, observed, "norm.lost_terms", rows(site).shape[-1], _counted)
         plain += likely(site, observed, _widths(site) if observed is None else _numbers(site, observed))
         yield from plain
@@ -135,7 +135,7 @@ def _counted(counts: Counts, site: Site) -> Result:
 
 def _of_width(width: int, expected: int) -> Hypothesis:
     says = f"divides the sum of squares by {width}, not by the {expected} numbers of a row"
-    return Hypothesis("norm.width", says, FIX, Formula(_divided(divisor=partial(_by_width, width))), 1)
+    return Hypothesis("norm.width", says, FIX, Formula(_divided(divisor=partial(_by_width, width))), PLAIN + 1)
 
 
 def _widths(site: Site) -> Iterator[Hypothesis]:
@@ -166,7 +166,7 @@ def _by_width(width: int, x: Array, eps: float) -> Array:
 def _weight_before_cast() -> Hypothesis:
     says = "multiplies by the weight before it casts to the stream's type"
     fix = "weight * x_hat.to(dtype): cast the normalised row first"
-    return Hypothesis("norm.weight_before_cast", says, fix, lambda site: OPS[site.place.op].truth(site), 3)
+    return Hypothesis("norm.weight_before_cast", says, fix, lambda site: OPS[site.place.op].truth(site), RARE + 1)
 
 
 def rows(site: Site) -> Array:
@@ -191,11 +191,11 @@ def _divided(
 
 def _formulas(mistakes: int) -> Iterator[Hypothesis]:
     """Formulas with so many wrong parts."""
-    for names, says, parts, rank in combined(_CENTRES, _WEIGHTS, _DIVISORS):
+    for names, says, parts, steps in combined(_CENTRES, _WEIGHTS, _DIVISORS):
         if "norm.layernorm" in names and "norm.variance" in names:  # of numbers without a mean it is the mean square
             names.remove("norm.variance")
         if len(names) == mistakes:
-            yield Hypothesis(names[0], says, FIX, Formula(_divided(*parts)), rank + 2 * (len(names) - 1))
+            yield Hypothesis(names[0], says, FIX, Formula(_divided(*parts)), PLAIN + steps + 2 * (len(names) - 1))
 
 
 def _eps(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
@@ -207,28 +207,30 @@ def _eps(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     for eps in sorted({float(e) for e in plain} - {expected}, key=lambda e: 0 if fit is None else abs(e - fit[0])):
         # A number that is as close as rounding can tell needs no fit.
         if fit is None or abs(eps - fit[0]) <= fit[1]:
-            yield _with_eps(eps, expected, 0)
+            yield _with_eps(eps, expected, PLAIN)
     if fit is not None and -fit[1] < fit[0] <= _LARGEST_EPS:
-        yield _with_eps(fit[0], expected, 1)
+        yield _with_eps(fit[0], expected, PLAIN + 1)
     width = rows(site).shape[-1]
     padded = sorted({-(-width // block) * block - width for block in BLOCKS} - {0})
     for lanes in padded:
         if fit is None or abs(expected + lanes / width - fit[0]) <= fit[1]:
             says = f"takes {lanes} numbers more into the mean square, each 1: a row filled up to {width + lanes}"
             fix = "load the lanes behind a row's end as 0, and divide by the numbers of the row"
-            yield Hypothesis("norm.padded_lanes", says, fix, with_config(rms_norm_eps=expected + lanes / width), 1)
+            yield Hypothesis(
+                "norm.padded_lanes", says, fix, with_config(rms_norm_eps=expected + lanes / width), PLAIN + 1
+            )
     if fit is not None and _LARGEST_EPS < fit[0] < 1e3:
         says = (
             f"adds {fit[0] - expected:.7g} to the mean square, {(fit[0] - expected) * width:.4g} to the sum of squares"
         )
-        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=fit[0]), 2)
+        yield Hypothesis("norm.constant_added", says, FIX, with_config(rms_norm_eps=fit[0]), RARE)
 
 
 _LARGEST_EPS = 0.01
 """What nobody would write as an eps is more."""
 
 
-def _with_eps(eps: float, expected: float, rank: int) -> Hypothesis:
+def _with_eps(eps: float, expected: float, rank: Rank) -> Hypothesis:
     says = f"uses eps {eps:.7g} instead of {expected:.7g}"
     return Hypothesis("norm.eps", says, "read rms_norm_eps", with_config(rms_norm_eps=eps), rank)
 
@@ -324,7 +326,7 @@ def other_weight(site: Site) -> Iterator[Hypothesis]:
         return None if recovered is None else OPS[site.place.op].truth(replace(site, parameters={"weight": recovered}))
 
     yield Hypothesis(
-        "weight.unknown", says, "compare what is loaded with the checkpoint, element by element", compute, 7
+        "weight.unknown", says, "compare what is loaded with the checkpoint, element by element", compute, COMBINED + 3
     )
 
 

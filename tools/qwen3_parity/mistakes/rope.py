@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.generic import casts, scaled, times
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, unit_of
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rope_angles import by_angles, other_angle
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
@@ -82,13 +83,15 @@ def partly(site: Site) -> Iterator[Hypothesis]:
     for count in range(1, min(pairs, 65)):
         front = channels % pairs < count
         yield Hypothesis(
-            "rope.partial", f"turns the first {count} of {pairs} pairs alone", fix, partial(mixed, front), 1
+            "rope.partial", f"turns the first {count} of {pairs} pairs alone", fix, partial(mixed, front), PLAIN + 1
         )
-        yield Hypothesis("rope.partial", f"leaves the first {count} of {pairs} pairs", fix, partial(mixed, ~front), 2)
-        yield Hypothesis("rope.partial", f"rotates the first {2 * count} channels as if they were a head", fix, partial(inside, 2 * count), 1)  # fmt: skip
+        yield Hypothesis(
+            "rope.partial", f"leaves the first {count} of {pairs} pairs", fix, partial(mixed, ~front), RARE
+        )
+        yield Hypothesis("rope.partial", f"rotates the first {2 * count} channels as if they were a head", fix, partial(inside, 2 * count), PLAIN + 1)  # fmt: skip
     for count in range(1, min(width, 65)):
-        yield Hypothesis("rope.partial", f"leaves the last {count} channels as they are", fix, partial(mixed, channels < width - count), 1)  # fmt: skip
-        yield Hypothesis("rope.partial", f"leaves the first {count} channels as they are", fix, partial(mixed, channels >= count), 2)  # fmt: skip
+        yield Hypothesis("rope.partial", f"leaves the last {count} channels as they are", fix, partial(mixed, channels < width - count), PLAIN + 1)  # fmt: skip
+        yield Hypothesis("rope.partial", f"leaves the first {count} channels as they are", fix, partial(mixed, channels >= count), RARE)  # fmt: skip
 
 
 Choice = tuple[int, int, int, bool, tuple[int, int], bool]
@@ -140,7 +143,7 @@ def _scaled(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     says = f"is multiplied by {factor:.7g}, not by the attention factor {expected:.7g}"
     for words, value in (*known, (says, factor)):
         if np.isfinite(value) and value:
-            guess = Hypothesis(yarn.FACTOR, words, fix, partial(times, value / expected), 1 if known else 2)
+            guess = Hypothesis(yarn.FACTOR, words, fix, partial(times, value / expected), PLAIN + 1 if known else RARE)
             yield from likely(site, observed, [guess])
 
 
@@ -159,17 +162,17 @@ def _rotated(x: Array, cos: Array, sin: Array, choice: Choice) -> Result:
     return y, FLOAT32_ROUNDOFF * size + 2.0**-126
 
 
-def _layout_name(pairs: int, tables: int, put: int) -> tuple[str, str, int]:
+def _layout_name(pairs: int, tables: int, put: int) -> tuple[str, str, Rank]:
     """In one name what pairs, tables and output together amount to."""
     if not (pairs or tables or put):
-        return "", "", 0
+        return "", "", PLAIN
     if pairs == put == 1 and tables == 0:
-        return "rope.interleaved", "pairs adjacent channels (interleaved) instead of halves", 0
+        return "rope.interleaved", "pairs adjacent channels (interleaved) instead of halves", PLAIN
     names = ("halves", "adjacent channels")
     if tables == 0:
-        return "rope.output_layout", f"pairs {names[pairs]} and puts the results back as {names[put]}", 1
+        return "rope.output_layout", f"pairs {names[pairs]} and puts the results back as {names[put]}", PLAIN + 1
     angles = ("", "the angles of halves", "each angle twice beside itself")[tables]
-    return "rope.mixed_layout", f"pairs {names[pairs]} but reads {angles}", 1 if pairs == put else 2
+    return "rope.mixed_layout", f"pairs {names[pairs]} but reads {angles}", PLAIN + 1 if pairs == put else RARE
 
 
 def _rotations() -> Iterator[Hypothesis]:
@@ -281,17 +284,19 @@ def _whole() -> Iterator[Hypothesis]:
     yield Hypothesis("rope.before_norm", "normalises after the rotation, not before", FIX, _normed_behind)
     says = "normalises each head before it turns: a QK-norm that this network does not have"
     yield Hypothesis("rope.extra_norm", says, "rotate the projection itself", _normed_first)
-    yield Hypothesis("rope.term_missing", "has x * cos alone", FIX, _term(0), 1)
-    yield Hypothesis("rope.term_missing", "has rotate_half(x) * sin alone", FIX, _term(1), 1)
-    yield Hypothesis("rope.heads_as_positions", "turns head h as position h", FIX, _heads_as_positions, 1)
-    yield Hypothesis("rope.head_layout", "views channels as heads without exchanging axes", FIX, OfSite(_viewed), 1)
+    yield Hypothesis("rope.term_missing", "has x * cos alone", FIX, _term(0), PLAIN + 1)
+    yield Hypothesis("rope.term_missing", "has rotate_half(x) * sin alone", FIX, _term(1), PLAIN + 1)
+    yield Hypothesis("rope.heads_as_positions", "turns head h as position h", FIX, _heads_as_positions, PLAIN + 1)
+    yield Hypothesis(
+        "rope.head_layout", "views channels as heads without exchanging axes", FIX, OfSite(_viewed), PLAIN + 1
+    )
     for text, index in (
         ("the first batch row's", lambda n: np.zeros(n, int)),
         ("the batch row before's", lambda n: np.arange(n) - 1),
         ("the batch row behind's", lambda n: (np.arange(n) + 1) % n),
         ("the last batch row's", lambda n: np.full(n, n - 1)),
     ):
-        yield Hypothesis("rope.other_row", f"turns by {text} angles", FIX, OfSite(_other_rows(index)), 1)
+        yield Hypothesis("rope.other_row", f"turns by {text} angles", FIX, OfSite(_other_rows(index)), PLAIN + 1)
 
 
 def rotation(site: Site) -> Iterator[Hypothesis]:

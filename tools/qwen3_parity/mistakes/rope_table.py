@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import Observed, explains, factor_between, likely, observe, unit_of
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_spec import ops
 from qwen3_spec.angles import close_unit, nearest_table
 from qwen3_spec.ops.rope_table import angles_of
@@ -115,23 +116,23 @@ def _joined(a: Array, b: Array) -> Array:
     return np.concatenate([a, b], axis=-1)
 
 
-_LAYOUTS: tuple[tuple[str, str, _Layout, int], ...] = (
-    ("table.swapped_cos_sin", "holds the other function (cos and sin exchanged)", lambda a, f, g: _twice(g(a)), 0),
-    ("table.interleaved", "has each frequency twice beside itself, not the row of them twice", lambda a, f, g: np.repeat(f(a), 2, -1), 0),
-    ("table.negative_angle", "turns backwards", lambda a, f, g: _twice(f(-a)), 0),
-    ("table.negated", "has the sign of all its numbers turned", lambda a, f, g: -_twice(f(a)), 1),
-    ("table.half_filled", "leaves the second half without rotation", lambda a, f, g: _joined(f(a), f(0 * a)), 1),
-    ("table.half_filled", "leaves the second half zero", lambda a, f, g: _joined(f(a), 0 * a), 1),
-    ("table.half_filled", "leaves the first half zero", lambda a, f, g: _joined(0 * a, f(a)), 2),
-    ("table.mirrored", "has its second half in reverse order", lambda a, f, g: _joined(f(a), f(a)[..., ::-1]), 2),
-    ("table.half_negated", "has its second half negated", lambda a, f, g: _joined(f(a), -f(a)), 1),
-    ("table.half_negated", "has its first half negated", lambda a, f, g: _joined(-f(a), f(a)), 1),
-    ("table.cos_beside_sin", "has the other function in its second half", lambda a, f, g: _joined(f(a), g(a)), 1),
-    ("table.cos_beside_sin", "has the other function in its first half", lambda a, f, g: _joined(g(a), f(a)), 1),
-    ("table.shifted", "has its channels one to the right", lambda a, f, g: np.roll(_twice(f(a)), 1, -1), 2),
-    ("table.shifted", "has its channels one to the left", lambda a, f, g: np.roll(_twice(f(a)), -1, -1), 2),
-    ("table.magnitude", "has lost its signs", lambda a, f, g: np.abs(_twice(f(a))), 2),
-    ("table.angle", "holds the angles themselves", lambda a, f, g: _twice(a), 1),
+_LAYOUTS: tuple[tuple[str, str, _Layout, Rank], ...] = (
+    ("table.swapped_cos_sin", "holds the other function (cos and sin exchanged)", lambda a, f, g: _twice(g(a)), PLAIN),
+    ("table.interleaved", "has each frequency twice beside itself, not the row of them twice", lambda a, f, g: np.repeat(f(a), 2, -1), PLAIN),
+    ("table.negative_angle", "turns backwards", lambda a, f, g: _twice(f(-a)), PLAIN),
+    ("table.negated", "has the sign of all its numbers turned", lambda a, f, g: -_twice(f(a)), PLAIN + 1),
+    ("table.half_filled", "leaves the second half without rotation", lambda a, f, g: _joined(f(a), f(0 * a)), PLAIN + 1),
+    ("table.half_filled", "leaves the second half zero", lambda a, f, g: _joined(f(a), 0 * a), PLAIN + 1),
+    ("table.half_filled", "leaves the first half zero", lambda a, f, g: _joined(0 * a, f(a)), RARE),
+    ("table.mirrored", "has its second half in reverse order", lambda a, f, g: _joined(f(a), f(a)[..., ::-1]), RARE),
+    ("table.half_negated", "has its second half negated", lambda a, f, g: _joined(f(a), -f(a)), PLAIN + 1),
+    ("table.half_negated", "has its first half negated", lambda a, f, g: _joined(-f(a), f(a)), PLAIN + 1),
+    ("table.cos_beside_sin", "has the other function in its second half", lambda a, f, g: _joined(f(a), g(a)), PLAIN + 1),
+    ("table.cos_beside_sin", "has the other function in its first half", lambda a, f, g: _joined(g(a), f(a)), PLAIN + 1),
+    ("table.shifted", "has its channels one to the right", lambda a, f, g: np.roll(_twice(f(a)), 1, -1), RARE),
+    ("table.shifted", "has its channels one to the left", lambda a, f, g: np.roll(_twice(f(a)), -1, -1), RARE),
+    ("table.magnitude", "has lost its signs", lambda a, f, g: np.abs(_twice(f(a))), RARE),
+    ("table.angle", "holds the angles themselves", lambda a, f, g: _twice(a), PLAIN + 1),
 )  # fmt: skip
 
 
@@ -201,11 +202,15 @@ def _factor(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     if np.isfinite(factor) and yarn.applies(site):
         expected = site.config.attention_factor
         says = f"is multiplied by {factor * expected:.7g}, not by the attention factor {expected:.7g}"
-        yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), compute, 1)
+        yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), compute, PLAIN + 1)
     elif np.isfinite(factor):
         words = named(factor, site.config) or f"{factor:.7g}"
         yield Hypothesis(
-            "table.scaled", f"is scaled by {words} (an attention factor)", yarn.fix_factor(site.config), compute, 1
+            "table.scaled",
+            f"is scaled by {words} (an attention factor)",
+            yarn.fix_factor(site.config),
+            compute,
+            PLAIN + 1,
         )
 
 

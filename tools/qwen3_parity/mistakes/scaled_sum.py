@@ -8,6 +8,7 @@ from qwen3_parity.mistakes.formulas import Formula, Wrong, on_inputs
 from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.classic_config import classic_config
 from qwen3_spec.site import Site
 
@@ -18,19 +19,19 @@ def scaled_sum(site: Site) -> Iterator[Hypothesis]:
     """The scale left out, twice, divided by, or on the positions too; a part left out."""
     root = site.config.hidden_size**0.5
     scale = classic_config(site).embedding_scale
-    table: tuple[tuple[str, str, float, float, int], ...] = (
-        ("embedding.scaled", "does not multiply the tokens by sqrt(hidden_size)", 1, 1, 0),
-        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size)", root, 1, 0),
-        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size) twice", root * root, 1, 0),
-        ("embedding.scaled", "divides the tokens by sqrt(hidden_size)", 1 / root, 1, 0),
-        ("embedding.scaled", "multiplies the positions by sqrt(hidden_size) too", scale, root, 0),
-        ("embedding.scaled", "multiplies the positions, not the tokens, by sqrt(hidden_size)", 1, root, 1),
-        ("embedding.scaled", "multiplies the tokens by sqrt(head_dim)", site.config.head_dim**0.5, 1, 1),
-        ("positions.missing", "adds no positions", scale, 0, 0),
-        ("positions.missing", "adds no positions and does not scale", 1, 0, 1),
-        ("positions.twice", "adds the positions twice", scale, 2, 0),
-        ("positions.subtracted", "subtracts the positions", scale, -1, 0),
-        ("embedding.missing", "is the positions alone", 0, 1, 1),
+    table: tuple[tuple[str, str, float, float, Rank], ...] = (
+        ("embedding.scaled", "does not multiply the tokens by sqrt(hidden_size)", 1, 1, PLAIN),
+        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size)", root, 1, PLAIN),
+        ("embedding.scaled", "multiplies the tokens by sqrt(hidden_size) twice", root * root, 1, PLAIN),
+        ("embedding.scaled", "divides the tokens by sqrt(hidden_size)", 1 / root, 1, PLAIN),
+        ("embedding.scaled", "multiplies the positions by sqrt(hidden_size) too", scale, root, PLAIN),
+        ("embedding.scaled", "multiplies the positions, not the tokens, by sqrt(hidden_size)", 1, root, PLAIN + 1),
+        ("embedding.scaled", "multiplies the tokens by sqrt(head_dim)", site.config.head_dim**0.5, 1, PLAIN + 1),
+        ("positions.missing", "adds no positions", scale, 0, PLAIN),
+        ("positions.missing", "adds no positions and does not scale", 1, 0, PLAIN + 1),
+        ("positions.twice", "adds the positions twice", scale, 2, PLAIN),
+        ("positions.subtracted", "subtracts the positions", scale, -1, PLAIN),
+        ("embedding.missing", "is the positions alone", 0, 1, PLAIN + 1),
     )
     sums = (
         Hypothesis(name, says, _SUM, Formula(_weighted(token_scale, position_scale)), rank)

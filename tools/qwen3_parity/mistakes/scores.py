@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.merged_orders import ORDERS, Order
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import likely, observe, recorded, visible_cells, wrong_cells
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_parity.mistakes.strides import ORDER, READS, Read
 from qwen3_parity.mistakes.yarn import FACTOR, fix_factor
@@ -50,10 +51,10 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
             for sign, verb in ((power, "multiplied"), (-power, "divided")):
                 scaling = site.scaling * factor**sign
                 says = f"is {verb} by {words}, which belongs on cos and sin"
-                yield Hypothesis(FACTOR, says, fix, times(lambda _, number=scaling: number), abs(power) % 2)  # type: ignore[misc]
-    for rank, (text, number) in enumerate(scalings(site.config)):
+                yield Hypothesis(FACTOR, says, fix, times(lambda _, number=scaling: number), PLAIN + abs(power) % 2)  # type: ignore[misc]
+    for number_of, (text, number) in enumerate(scalings(site.config)):
         says = f"multiplies by {text}"
-        yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), rank > 20)  # type: ignore[misc]
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda _, number=number: number), PLAIN + (number_of > 20))  # type: ignore[misc]
     actual, cells = recorded(site), wrong_cells(site)
     if actual is None or cells is None or not cells.any():
         return
@@ -63,7 +64,7 @@ def scaled(site: Site) -> Iterator[Hypothesis]:
     if np.isfinite(ratio) and abs(ratio) > 1e-6:
         words = named(ratio, site.config)
         says = f"multiplies by {words or f'{ratio:.7g}'} × head_dim ** -0.5"
-        yield Hypothesis("scores.scale", says, _SCALE, times(lambda site: ratio * site.scaling), 1)
+        yield Hypothesis("scores.scale", says, _SCALE, times(lambda site: ratio * site.scaling), PLAIN + 1)
 
 
 def head_map(site: Site) -> Iterator[Hypothesis]:
@@ -72,7 +73,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     parts = [("", "all"), (" among its own keys", "own"), (" among the encoder's keys", "memory")]
     for where, part in parts[: 1 if len(site.inputs) < 3 else 3]:
         for name, says, build in wrong_maps(heads, kv_heads):
-            rank = 1 if part != "all" else 0
+            rank = PLAIN + (part != "all")
             yield Hypothesis(
                 f"scores.{name}", says + where, _HEADS, _mapped(build, part), rank, cause=f"repeat_kv {says}{where}"
             )
@@ -88,7 +89,7 @@ def head_map(site: Site) -> Iterator[Hypothesis]:
     fitted = fitted_map(heads, kv_heads, misfit)
     if fitted is not None:
         says = f"reads KV heads {', '.join(map(str, fitted))} for query heads 0 to {heads - 1}"
-        yield Hypothesis("scores.kv_heads", says, _HEADS, _mapped(lambda h, kv: fitted, "all"), 2)
+        yield Hypothesis("scores.kv_heads", says, _HEADS, _mapped(lambda h, kv: fitted, "all"), RARE)
 
 
 def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
@@ -111,8 +112,8 @@ def _mapped(build: HeadMap, part: str) -> Callable[[Site], Result | None]:
 def capped(site: Site) -> Iterator[Hypothesis]:
     """A soft cap or a hard one; the caps that models have, and the one that the numbers tell."""
     fix, observed = "Qwen3 has no cap on its scores", observe(site)
-    yield from softly_capped(site, observed, "scores.softcap", fix, _CAPS, 0)
-    yield from clamped(site, observed, "scores.clamped", fix, _CAPS, 1)
+    yield from softly_capped(site, observed, "scores.softcap", fix, _CAPS, PLAIN)
+    yield from clamped(site, observed, "scores.clamped", fix, _CAPS, PLAIN + 1)
 
 
 def narrow(site: Site) -> Iterator[Hypothesis]:
@@ -178,7 +179,7 @@ def other_order(site: Site) -> Iterator[Hypothesis]:
         return lambda site: _scored(np.roll(site.inputs[0], by, 1), _inputs(site)[1], site.scaling)
 
     for by, says in ((1, "reads the query head before"), (-1, "reads the next query head")):
-        yield Hypothesis("scores.query_heads", says, "head h of the scores is of query head h", rolled(by), 1)
+        yield Hypothesis("scores.query_heads", says, "head h of the scores is of query head h", rolled(by), PLAIN + 1)
 
 
 _CAPS = (50.0, 30.0, 20.0, 15.0, 10.0, 25.0, 100.0, 5.0, 8.0, 1.0)
@@ -186,7 +187,7 @@ _CAPS = (50.0, 30.0, 20.0, 15.0, 10.0, 25.0, 100.0, 5.0, 8.0, 1.0)
 
 def biased(site: Site) -> Iterator[Hypothesis]:
     """Something is added: a number for each head, key or distance, told by each site's own numbers (ALiBi is one)."""
-    for rank, (words, labels) in enumerate(GROUPINGS):
+    for steps, (words, labels) in enumerate(GROUPINGS):
 
         def compute(site: Site, labels: Labels = labels) -> Result | None:
             actual, cells = recorded(site), visible_cells(site)
@@ -200,7 +201,7 @@ def biased(site: Site) -> Iterator[Hypothesis]:
             return y + bias, ops.residual.unit(y, bias) + unit
 
         fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
-        yield Hypothesis("scores.extra_bias", f"adds {words}", fix, compute, 3 + rank)
+        yield Hypothesis("scores.extra_bias", f"adds {words}", fix, compute, RARE + 1 + steps)
 
 
 MISTAKES: Mapping[str, Mistakes] = {

@@ -12,6 +12,7 @@ from qwen3_golden import Array, pattern_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.layouts import heads_axis, sequence_axis
 from qwen3_parity.mistakes.normed import normed
+from qwen3_parity.mistakes.ranks import COMBINED, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_spec.site import Site
 
@@ -81,27 +82,27 @@ def _interleaved_heads(values: Array, axes: Sequence[str]) -> Array | None:
     return np.swapaxes(mixed, 1, 2) if axis == 1 else mixed
 
 
-_TABLE: tuple[tuple[str, str, _Values, int], ...] = (
-    ("wiring.other_row", "of the batch row before", _along_batch(lambda n: np.arange(n) - 1), 2),
-    ("wiring.other_row", "of the batch row behind", _along_batch(lambda n: (np.arange(n) + 1) % n), 2),
-    ("wiring.other_row", "of the first batch row", _along_batch(lambda n: np.zeros(n, int)), 2),
-    ("wiring.other_row", "of the last batch row", _along_batch(lambda n: np.full(n, n - 1)), 3),
-    ("wiring.other_row", "of the batch rows in reverse order", _along_batch(lambda n: np.arange(n)[::-1]), 3),
-    ("wiring.shifted", "one position late", _moved_in(1), 2),
-    ("wiring.shifted", "one position early", _moved_in(-1), 2),
-    ("wiring.shifted", "rolled by one position", _along(sequence_axis, 1), 3),
-    ("wiring.shifted", "rolled back by one position", _along(sequence_axis, -1), 3),
-    ("wiring.shifted", "in reverse order", _reversed, 3),
-    ("wiring.one_position", "of the first position at every position", _one_position(0), 3),
-    ("wiring.one_position", "of the last position at every position", _one_position(-1), 3),
-    ("wiring.layout", "viewed without exchanging heads and positions", _not_transposed, 2),
-    ("wiring.layout", "split into heads with the heads innermost", _interleaved_heads, 2),
-    ("wiring.layout", "with its heads rolled by one", _along(heads_axis, 1), 3),
-    ("wiring.layout", "with its channels rolled by one", lambda v, _: np.roll(v, 1, -1), 4),
-    ("wiring.layout", "with its channels in reverse order", lambda v, _: v[..., ::-1], 4),
-    ("wiring.negated", "negated", lambda v, _: -v if v.dtype.kind == "f" else None, 2),
-    ("wiring.absolute", "without its sign", lambda v, _: np.abs(v) if v.dtype.kind == "f" else None, 4),
-    ("wiring.clamped", "clamped to ±1", lambda v, _: np.clip(v, -1, 1) if v.dtype.kind == "f" else None, 5),
+_TABLE: tuple[tuple[str, str, _Values, Rank], ...] = (
+    ("wiring.other_row", "of the batch row before", _along_batch(lambda n: np.arange(n) - 1), RARE),
+    ("wiring.other_row", "of the batch row behind", _along_batch(lambda n: (np.arange(n) + 1) % n), RARE),
+    ("wiring.other_row", "of the first batch row", _along_batch(lambda n: np.zeros(n, int)), RARE),
+    ("wiring.other_row", "of the last batch row", _along_batch(lambda n: np.full(n, n - 1)), RARE + 1),
+    ("wiring.other_row", "of the batch rows in reverse order", _along_batch(lambda n: np.arange(n)[::-1]), RARE + 1),
+    ("wiring.shifted", "one position late", _moved_in(1), RARE),
+    ("wiring.shifted", "one position early", _moved_in(-1), RARE),
+    ("wiring.shifted", "rolled by one position", _along(sequence_axis, 1), RARE + 1),
+    ("wiring.shifted", "rolled back by one position", _along(sequence_axis, -1), RARE + 1),
+    ("wiring.shifted", "in reverse order", _reversed, RARE + 1),
+    ("wiring.one_position", "of the first position at every position", _one_position(0), RARE + 1),
+    ("wiring.one_position", "of the last position at every position", _one_position(-1), RARE + 1),
+    ("wiring.layout", "viewed without exchanging heads and positions", _not_transposed, RARE),
+    ("wiring.layout", "split into heads with the heads innermost", _interleaved_heads, RARE),
+    ("wiring.layout", "with its heads rolled by one", _along(heads_axis, 1), RARE + 1),
+    ("wiring.layout", "with its channels rolled by one", lambda v, _: np.roll(v, 1, -1), COMBINED),
+    ("wiring.layout", "with its channels in reverse order", lambda v, _: v[..., ::-1], COMBINED),
+    ("wiring.negated", "negated", lambda v, _: -v if v.dtype.kind == "f" else None, RARE),
+    ("wiring.absolute", "without its sign", lambda v, _: np.abs(v) if v.dtype.kind == "f" else None, COMBINED),
+    ("wiring.clamped", "clamped to ±1", lambda v, _: np.clip(v, -1, 1) if v.dtype.kind == "f" else None, COMBINED + 1),
 )  # fmt: skip
 """Changes of an activation in any form."""
 
@@ -117,10 +118,12 @@ def changes(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
         yield _pair(name, f"reads {input_name} {says}", fix, slot, axes, values, rank)
     if axes[-1] == "channel" and site.place.op != "linear":
         for says, values in _split_wrongly(site.config.head_dim):
-            yield _pair("wiring.layout", f"reads {input_name} {says}", fix, slot, axes, values, 2)
+            yield _pair("wiring.layout", f"reads {input_name} {says}", fix, slot, axes, values, RARE)
     for kind, rounded in ROUNDED:
         text = f"reads {input_name} rounded to {kind}"
-        yield _pair("wiring.half_precision", text, "keep the inputs' precision", slot, axes, _of_floats(rounded), 3)
+        yield _pair(
+            "wiring.half_precision", text, "keep the inputs' precision", slot, axes, _of_floats(rounded), RARE + 1
+        )
     if site.inputs[slot].dtype.kind == "f" and "query" in axes and "key" not in axes:
         yield from _norms(site, slot)
 
@@ -151,7 +154,7 @@ def _of_floats(change: Callable[[Array], Array]) -> _Values:
 
 
 def _pair(
-    name: str, says: str, fix: str, slot: int, axes: Sequence[str], values: _Values, rank: int
+    name: str, says: str, fix: str, slot: int, axes: Sequence[str], values: _Values, rank: Rank
 ) -> tuple[Hypothesis, Change]:
     def change(site: Site) -> Site | None:
         if slot >= len(site.inputs):
@@ -196,4 +199,4 @@ def _norms(site: Site, slot: int) -> Iterator[tuple[Hypothesis, Change]]:
         norm = pattern.removesuffix(".weight").replace("{layer}", "N")
         says = f"reads {input_name} after the norm {norm} once more"
         assert place is not None
-        yield Hypothesis("wiring.extra_norm", says, fix, OfSite(change), 2), change
+        yield Hypothesis("wiring.extra_norm", says, fix, OfSite(change), RARE), change

@@ -13,6 +13,7 @@ from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import observe
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_parity.mistakes.softmax_fitted import fitted
 from qwen3_parity.mistakes.softmax_forms import (
     MASK_FIX,
@@ -174,76 +175,80 @@ def _sigmoid(x: Array) -> Array:
     return np.asarray(np.exp(-np.logaddexp(0, -x)))
 
 
-_NAMED: tuple[tuple[str, str, str, Shaped, int], ...] = (
-    ("no_mask", "ignores the mask", MASK_FIX, lambda s, visible, _: (soft(s, everything(s)), everything(s)), 0),
-    ("no_mask", "ignores the mask over its own keys", MASK_FIX, _half_unmasked(False), 1),
-    ("no_mask", "ignores the mask over the encoder's keys", MASK_FIX, _half_unmasked(True), 1),
-    ("mask_after", "sums over every key and zeroes hidden ones afterwards", MASK_FIX, _after, 0),
-    ("mask_multiplied", "multiplies scores with the mask: hidden keys have score 0", MASK_FIX, _zeroed, 0),
-    ("boolean_added", "adds the mask as 1 and 0", MASK_FIX, added(1, 0), 0),
-    ("boolean_added", "adds the inverted mask as 0 and 1", MASK_FIX, added(0, 1), 0),
-    *(("boolean_added", f"adds the {kind} over {whose} keys", MASK_FIX, _half_added(shown, 1 - shown, memory), 1)
+_NAMED: tuple[tuple[str, str, str, Shaped, Rank], ...] = (
+    ("no_mask", "ignores the mask", MASK_FIX, lambda s, visible, _: (soft(s, everything(s)), everything(s)), PLAIN),
+    ("no_mask", "ignores the mask over its own keys", MASK_FIX, _half_unmasked(False), PLAIN + 1),
+    ("no_mask", "ignores the mask over the encoder's keys", MASK_FIX, _half_unmasked(True), PLAIN + 1),
+    ("mask_after", "sums over every key and zeroes hidden ones afterwards", MASK_FIX, _after, PLAIN),
+    ("mask_multiplied", "multiplies scores with the mask: hidden keys have score 0", MASK_FIX, _zeroed, PLAIN),
+    ("boolean_added", "adds the mask as 1 and 0", MASK_FIX, added(1, 0), PLAIN),
+    ("boolean_added", "adds the inverted mask as 0 and 1", MASK_FIX, added(0, 1), PLAIN),
+    *(("boolean_added", f"adds the {kind} over {whose} keys", MASK_FIX,
+       _half_added(shown, 1 - shown, memory), PLAIN + 1)
       for shown, kind in ((1, "mask as 1 and 0"), (0, "inverted mask as 0 and 1"))
       for memory, whose in ((False, "its own"), (True, "the encoder's"))),
     ("mask_inverted", "hides visible keys and sees hidden ones", MASK_FIX,
-     lambda s, visible, _: (soft(s, ~visible), ~visible), 0),
-    ("weak_mask", "adds -1 to hidden scores", MASK_FIX, added(0, -1), 0),
-    ("weak_mask", "adds -10 to hidden scores", MASK_FIX, added(0, -10), 0),
-    ("weak_mask", "adds -100 to hidden scores", MASK_FIX, added(0, -100), 0),
-    ("axis", "sums over the queries", SUM_FIX, _over(2), 0),
-    ("axis", "sums over the heads", SUM_FIX, _over(1), 0),
-    ("axis", "sums over the batch", SUM_FIX, _over(0), 0),
+     lambda s, visible, _: (soft(s, ~visible), ~visible), PLAIN),
+    ("weak_mask", "adds -1 to hidden scores", MASK_FIX, added(0, -1), PLAIN),
+    ("weak_mask", "adds -10 to hidden scores", MASK_FIX, added(0, -10), PLAIN),
+    ("weak_mask", "adds -100 to hidden scores", MASK_FIX, added(0, -100), PLAIN),
+    ("axis", "sums over the queries", SUM_FIX, _over(2), PLAIN),
+    ("axis", "sums over the heads", SUM_FIX, _over(1), PLAIN),
+    ("axis", "sums over the batch", SUM_FIX, _over(0), PLAIN),
     ("axis", "sums over queries and keys together", SUM_FIX, lambda s, visible, _: (
-        soft(s.reshape(*s.shape[:2], -1), visible.reshape(*s.shape[:2], -1)).reshape(s.shape), visible), 1),
-    ("two_halves", "has a softmax of its own for each half", SUM_FIX, halves(lambda a, b: (a, b)), 0),
-    ("two_halves", "averages a softmax of each half", SUM_FIX, halves(lambda a, b: (a / 2, b / 2)), 0),
-    ("half_missing", "leaves the encoder's keys out", SUM_FIX, _half_hidden(True), 0),
-    ("half_missing", "leaves its own keys out", SUM_FIX, _half_hidden(False), 0),
+        soft(s.reshape(*s.shape[:2], -1), visible.reshape(*s.shape[:2], -1)).reshape(s.shape), visible), PLAIN + 1),
+    ("two_halves", "has a softmax of its own for each half", SUM_FIX, halves(lambda a, b: (a, b)), PLAIN),
+    ("two_halves", "averages a softmax of each half", SUM_FIX, halves(lambda a, b: (a / 2, b / 2)), PLAIN),
+    ("half_missing", "leaves the encoder's keys out", SUM_FIX, _half_hidden(True), PLAIN),
+    ("half_missing", "leaves its own keys out", SUM_FIX, _half_hidden(False), PLAIN),
     ("sink", "adds 1 to the sum of exponentials (after the maximum was subtracted)", SUM_FIX,
-     lambda s, visible, _: (soft(s, visible, 1.0), visible), 0),
+     lambda s, visible, _: (soft(s, visible, 1.0), visible), PLAIN),
     ("sink", "adds exp(0) to the sum: a further key of score 0", SUM_FIX,
-     lambda s, visible, _: (soft(s, visible, np.exp(-peak(s, visible))), visible), 0),
+     lambda s, visible, _: (soft(s, visible, np.exp(-peak(s, visible))), visible), PLAIN),
     ("temperature", "multiplies by head_dim ** -0.5 once more", "the scores are scaled already",
-     times(lambda site: site.scaling), 1),
+     times(lambda site: site.scaling), PLAIN + 1),
     ("temperature", "divides by head_dim ** -0.5", "the scores are scaled already",
-     times(lambda site: 1 / site.scaling), 1),
-    ("temperature", "is of base 2: exp2 without the factor 1 / ln 2", SUM_FIX, times(lambda _: math.log(2)), 0),
-    ("temperature", "has the factor 1 / ln 2 of exp2, with exp", SUM_FIX, times(lambda _: 1 / math.log(2)), 0),
-    *(("temperature", f"is exp2 with {cut} for log2(e)", SUM_FIX, _exp2(cut), 0) for cut in (1.44, 1.443, 1.4427)),
-    ("temperature", "negates the scores", SUM_FIX, times(lambda _: -1.0), 0),
+     times(lambda site: 1 / site.scaling), PLAIN + 1),
+    ("temperature", "is of base 2: exp2 without the factor 1 / ln 2", SUM_FIX, times(lambda _: math.log(2)), PLAIN),
+    ("temperature", "has the factor 1 / ln 2 of exp2, with exp", SUM_FIX, times(lambda _: 1 / math.log(2)), PLAIN),
+    *(("temperature", f"is exp2 with {cut} for log2(e)", SUM_FIX, _exp2(cut), PLAIN) for cut in (1.44, 1.443, 1.4427)),
+    ("temperature", "negates the scores", SUM_FIX, times(lambda _: -1.0), PLAIN),
     ("not_normalised", "does not divide by the sum", SUM_FIX,
-     lambda s, visible, _: (np.where(visible, np.exp(s - peak(s, visible)), 0.0), visible), 0),
-    ("not_normalised", "is the exponential alone", SUM_FIX, _of_each(np.exp), 1),
+     lambda s, visible, _: (np.where(visible, np.exp(s - peak(s, visible)), 0.0), visible), PLAIN),
+    ("not_normalised", "is the exponential alone", SUM_FIX, _of_each(np.exp), PLAIN + 1),
     ("not_normalised", "divides by the number of keys, not by the sum", SUM_FIX,
-     lambda s, visible, _: (np.where(visible, 1.0, 0.0) * np.exp(s - peak(s, visible)) / s.shape[-1], visible), 1),
-    ("not_normalised", "is the scores themselves, hidden ones 0", SUM_FIX, _of_each(lambda s: s), 1),
+     lambda s, visible, _: (np.where(visible, 1.0, 0.0) * np.exp(s - peak(s, visible)) / s.shape[-1], visible),
+     PLAIN + 1),
+    ("not_normalised", "is the scores themselves, hidden ones 0", SUM_FIX, _of_each(lambda s: s), PLAIN + 1),
     ("normalised_twice", "is a softmax of a softmax", SUM_FIX,
-     lambda s, visible, _: (soft(soft(s, visible), visible), visible), 0),
-    ("other_function", "is a sigmoid", SUM_FIX, _of_each(_sigmoid), 0),
+     lambda s, visible, _: (soft(soft(s, visible), visible), visible), PLAIN),
+    ("other_function", "is a sigmoid", SUM_FIX, _of_each(_sigmoid), PLAIN),
     ("other_function", "is a sigmoid divided by its sum", SUM_FIX, lambda s, visible, _: (
         np.where(visible, _sigmoid(s), 0) / np.where(visible, _sigmoid(s), 0).sum(-1, keepdims=True).clip(1e-300),
-        visible), 1),
-    ("other_function", "is relu(scores)", SUM_FIX, _of_each(lambda s: np.maximum(s, 0)), 0),
+        visible), PLAIN + 1),
+    ("other_function", "is relu(scores)", SUM_FIX, _of_each(lambda s: np.maximum(s, 0)), PLAIN),
     ("other_function", "is the logarithm of a softmax", SUM_FIX,
-     lambda s, visible, _: (np.where(visible, np.log(np.where(visible, soft(s, visible), 1)), 0.0), visible), 0),
+     lambda s, visible, _: (np.where(visible, np.log(np.where(visible, soft(s, visible), 1)), 0.0), visible), PLAIN),
     ("uniform", "is uniform over the visible keys", SUM_FIX,
-     lambda s, visible, _: (visible / np.maximum(visible.sum(-1, keepdims=True), 1), visible), 0),
+     lambda s, visible, _: (visible / np.maximum(visible.sum(-1, keepdims=True), 1), visible), PLAIN),
     ("other_function", "gives the largest score everything", SUM_FIX,
-     lambda s, visible, _: ((np.where(visible, s, -np.inf) == peak(s, visible)) * 1.0, visible), 1),
-    ("other_function", "squares the probabilities", SUM_FIX, lambda s, visible, _: (soft(s, visible) ** 2, visible), 1),
+     lambda s, visible, _: ((np.where(visible, s, -np.inf) == peak(s, visible)) * 1.0, visible), PLAIN + 1),
+    ("other_function", "squares the probabilities", SUM_FIX,
+     lambda s, visible, _: (soft(s, visible) ** 2, visible), PLAIN + 1),
     ("other_row", "gives heads the masks of other rows: heads before batch", "mask[:, None]: one for all heads",
-     _mask_rows(_head_major), 0),
+     _mask_rows(_head_major), PLAIN),
     ("other_row", "gives heads the masks of other rows: batch before heads", "mask[:, None]: one for all heads",
-     _mask_rows(_folded_head_major), 0),
+     _mask_rows(_folded_head_major), PLAIN),
     ("other_row", "takes the KV head for the batch row of the mask", "mask[:, None]: one for all heads",
-     _mask_rows(_by_kv_head), 0),
+     _mask_rows(_by_kv_head), PLAIN),
     ("other_row", "takes the head's index in its group for the batch row of the mask",
-     "mask[:, None]: one for all heads", _mask_rows(_by_group_index), 1),
+     "mask[:, None]: one for all heads", _mask_rows(_by_group_index), PLAIN + 1),
     *(("unscaled_blocks", f"goes through blocks of {n} keys without rescaling{words}", SUM_FIX,
-       _blocks(n, running=running), 1 + (n < 8))
+       _blocks(n, running=running), PLAIN + 1 + (n < 8))
       for n in (2, 3, 4, 5, 6, 8, 16, 32, 64, 128)
       for running, words in ((True, " when a later one has a larger score"), (False, ": each has its own maximum"))),
-    *(("tail_lost", f"loses the keys beyond the last whole block of {n}{words}", SUM_FIX, _tail(n, after=after), 1)
+    *(("tail_lost", f"loses the keys beyond the last whole block of {n}{words}", SUM_FIX,
+       _tail(n, after=after), PLAIN + 1)
       for n in (2, 4, 8, 16, 32, 64) for after, words in ((False, ""), (True, ", which the sum still counts"))),
 )  # fmt: skip
 """The ends of names, what is wrong, what is right."""
@@ -296,7 +301,7 @@ def memory_again(site: Site) -> Iterator[Hypothesis]:
 
         text = f"has the encoder's keys and values {says} in decode steps"
         fix = "the encoder's keys are appended once, in the first step"
-        yield softmax_hypothesis("cache.encoder_appended_again", text, fix, appended, 1)
+        yield softmax_hypothesis("cache.encoder_appended_again", text, fix, appended, PLAIN + 1)
 
 
 def gradient(site: Site) -> Iterator[Hypothesis]:

@@ -14,6 +14,7 @@ from qwen3_parity.mistakes.factors import named
 from qwen3_parity.mistakes.fitting import fitted as numbers
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import observe, recorded, visible_cells
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.softmax_forms import (
     MASK_FIX,
     SUM_FIX,
@@ -31,19 +32,19 @@ from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
 _Build = Callable[..., Shaped]
-_FAMILIES: tuple[tuple[str, str, str, _Build, tuple[tuple[float, ...], ...], float], ...] = (
+_FAMILIES: tuple[tuple[str, str, str, _Build, tuple[tuple[float, ...], ...], Rank], ...] = (
     ("temperature", "multiplies the scores by {}", "the scores are scaled already",
-     lambda k: times(lambda _: k), ((1.0,), (0.3,), (3.0,)), 2),
+     lambda k: times(lambda _: k), ((1.0,), (0.3,), (3.0,)), RARE),
     ("scaled", "multiplies the probabilities by {}", SUM_FIX,
-     lambda k: lambda s, v, _: (k * soft(s, v), v), ((1.0,),), 2),
+     lambda k: lambda s, v, _: (k * soft(s, v), v), ((1.0,),), RARE),
     ("epsilon", "adds {} to the sum of exponentials", SUM_FIX,
-     lambda k: lambda s, v, _: (soft(s, v, k), v), ((1e-3,),), 3),
+     lambda k: lambda s, v, _: (soft(s, v, k), v), ((1e-3,),), RARE + 1),
     ("sink", "has a further key of score {}", SUM_FIX,
-     lambda k: lambda s, v, _: (soft(s, v, np.exp(k - peak(s, v))), v), ((0.0,), (-3.0,)), 3),
+     lambda k: lambda s, v, _: (soft(s, v, np.exp(k - peak(s, v))), v), ((0.0,), (-3.0,)), RARE + 1),
     ("weak_mask", "adds {} to hidden scores", MASK_FIX,
-     lambda k: added(0, k), ((-3.0,), (-12.0,), (-24.0,), (-36.0,), (-60.0,)), 1),
+     lambda k: added(0, k), ((-3.0,), (-12.0,), (-24.0,), (-36.0,), (-60.0,)), PLAIN + 1),
     ("two_halves", "has a softmax of its own for each half, times {} and {}", SUM_FIX,
-     lambda a, b: halves(lambda x, y: (a * x, b * y)), ((0.5, 0.5),), 2),
+     lambda a, b: halves(lambda x, y: (a * x, b * y)), ((0.5, 0.5),), RARE),
 )  # fmt: skip
 """Softmaxes with free numbers: the end of the name, what is done, what is right, the softmax, first guesses, rank."""
 _LARGE = 0.01
@@ -81,7 +82,7 @@ def _computed(build: _Build, *arguments: Any) -> Array | None:
 
 def _fitted_bias(site: Site) -> Iterator[Hypothesis]:
     """Something was added to the scores on the way; how much is told by each site's own numbers."""
-    for rank, (words, labels) in enumerate(GROUPINGS[1:]):
+    for steps, (words, labels) in enumerate(GROUPINGS[1:]):
 
         def compute(site: Site, labels: Labels = labels) -> Result | None:
             actual, cells = recorded(site), visible_cells(site)
@@ -99,7 +100,7 @@ def _fitted_bias(site: Site) -> Iterator[Hypothesis]:
             return y, unit_of(y, biased, visible)
 
         fix = "Qwen3 adds nothing to its scores: positions are in RoPE"
-        yield Hypothesis("scores.extra_bias", f"adds {words} first", fix, compute, 4 + rank)
+        yield Hypothesis("scores.extra_bias", f"adds {words} first", fix, compute, COMBINED + steps)
 
 
 def _fitted_threshold(s: Array, actual: Array, visible: Array, cells: Array) -> Iterator[Hypothesis]:
@@ -118,7 +119,7 @@ def _fitted_threshold(s: Array, actual: Array, visible: Array, cells: Array) -> 
         y = soft(s, visible)
         return np.where(y < edge, 0.0, y), visible
 
-    yield softmax_hypothesis("softmax.small_dropped", f"sets probabilities below {edge:.3g} to zero", fix, cut, 2)
+    yield softmax_hypothesis("softmax.small_dropped", f"sets probabilities below {edge:.3g} to zero", fix, cut, RARE)
 
 
 def _dropout() -> Hypothesis:
@@ -138,4 +139,4 @@ def _dropout() -> Hypothesis:
         return np.where(remaining, factor * y, 0.0), None if unit is None else factor * unit
 
     return Hypothesis("softmax.dropout", "drops some probabilities and raises the others: dropout is on",
-                      "evaluate in eval mode: no dropout", compute, 3)  # fmt: skip
+                      "evaluate in eval mode: no dropout", compute, RARE + 1)  # fmt: skip

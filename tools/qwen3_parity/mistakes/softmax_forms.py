@@ -8,6 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 from qwen3_spec.site import Result, Site
 
@@ -40,7 +41,7 @@ def unit_of(y: Array, s: Array, visible: Array) -> Array:
     return np.where(visible | (y != 0), FLOAT32_ROUNDOFF * scale + 2.0**-126, 0.0)
 
 
-def softmax_hypothesis(name: str, says: str, fix: str, shaped: Shaped, rank: int = 0) -> Hypothesis:
+def softmax_hypothesis(name: str, says: str, fix: str, shaped: Shaped, rank: Rank = PLAIN) -> Hypothesis:
     def compute(site: Site) -> Result | None:
         s, visible = parts(site)
         result = shaped(s, visible, site)

@@ -13,6 +13,7 @@ from qwen3_parity.mistakes.mask_memory import MEMORY
 from qwen3_parity.mistakes.mask_near import NEAR
 from qwen3_parity.mistakes.mask_padding import MISREAD, OWN
 from qwen3_parity.mistakes.mask_parts import Rule, slots
+from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_parity.mistakes.softmax_forms import Shaped, soft, softmax_hypothesis
 from qwen3_spec.site import Site
 
@@ -74,13 +75,13 @@ _PARTS = {"near": NEAR, "own": OWN, "memory": MEMORY}
 """The rules of each part of a mask; the first is right."""
 
 
-def _wrong_parts(site: Site) -> Iterator[tuple[Mapping[str, Rule], str, int]]:
+def _wrong_parts(site: Site) -> Iterator[tuple[Mapping[str, Rule], str, Rank]]:
     """One part of the mask wrong, with its words and rank; or the padding of both halves misread in the same way."""
     of = site.values.site(site.sibling("mask"), site.step)
     merged = of is not None and len(of.inputs) > 1  # the encoder's padding is its second input
     if merged:
-        for index, (_, says, _, rank) in enumerate(MISREAD, start=1):
-            yield {"own": OWN[index], "memory": MEMORY[index]}, f"{says}, the encoder's too", rank
+        for index, (_, says, _, steps) in enumerate(MISREAD, start=1):
+            yield {"own": OWN[index], "memory": MEMORY[index]}, f"{says}, the encoder's too", PLAIN + steps
     for part, rules in _PARTS.items():
         if merged or part != "memory":
-            yield from (({part: rule}, rule.says, 1 + rule.rank) for rule in rules if rule.name)
+            yield from (({part: rule}, rule.says, PLAIN + 1 + rule.steps) for rule in rules if rule.name)

@@ -8,6 +8,7 @@ from itertools import permutations
 
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec import ops
 from qwen3_spec.site import Result, Site
 
@@ -31,8 +32,8 @@ def _cuts(site: Site) -> Iterator[Hypothesis]:
             says = f"takes the rows for ({', '.join(order)})" + (", head by head as GPT-NeoX" if per_head else "")
             for other_part in range(3):
                 name = "qkv.interleaved" if order.index("part") else "qkv.heads_innermost"
-                rank = (other_part != part) + (not per_head)
-                yield Hypothesis(name, says, _FUSED, partial(_cut, order, other_part), int(rank))
+                rank = PLAIN + (other_part != part) + (not per_head)
+                yield Hypothesis(name, says, _FUSED, partial(_cut, order, other_part), rank)
 
 
 def _cut(order: tuple[str, ...], part: int, site: Site) -> Result:

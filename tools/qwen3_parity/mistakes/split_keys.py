@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import BLOCKS
+from qwen3_parity.mistakes.ranks import RARE, Rank
 
 _ONLINE = "with a new maximum multiply both the accumulator and the sum so far by exp(old - new)"
 _MERGE = "weigh each split by its share of the sum of exponentials"
@@ -17,7 +18,7 @@ Change = Callable[[Array, Array, Array, int], Array]
 """`(probabilities, scores, visible, own keys)`, all `[batch, heads, query, key]`, to the weights that values get."""
 
 
-def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, int]]:
+def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, Rank]]:
     """The end of a name, what is wrong, what is right, the change, its rank; `rare` ones where they are wanted."""
     for block in (size for size in BLOCKS[::-1] if size < keys):
         for accumulator, total, subject in (
@@ -30,7 +31,7 @@ def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, int]
                 says = f"{verb} {subject} when a later block of {block} keys has a larger score"
                 says += ", hidden keys having a low one" if finite else ""
                 change = partial(_online, block, accumulator, total, finite)
-                yield "unscaled_blocks", says, _ONLINE, change, 2 + finite
+                yield "unscaled_blocks", says, _ONLINE, change, RARE + finite
     cuts: dict[str, Callable[[int, int], int]] = {
         "halves of the keys": lambda n, own_length: (n + 1) // 2,
         "halves of the keys, the second the longer,": lambda n, own_length: n // 2,
@@ -42,7 +43,7 @@ def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, int]
             ("averages {}, whatever their sums", lambda first, second: (0.5, 0.5)),
             ("adds up {}, each as if it were all", lambda first, second: (1.0, 1.0)),
         ):
-            yield "merged_splits", says.format(subject), _MERGE, partial(_merged, cut, weigh), 2
+            yield "merged_splits", says.format(subject), _MERGE, partial(_merged, cut, weigh), RARE
 
 
 _LOW = -1e9

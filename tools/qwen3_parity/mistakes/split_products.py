@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, likely
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.ops import OPS
@@ -20,7 +21,7 @@ def three_products(site: Site, observed: Observed | None, name: str) -> Iterator
     """Operands split into two numbers of bfloat16, the product of the two low ones left out."""
     says = "multiplies as bf16x3 does: operands are two numbers of bfloat16, and the low ones are not multiplied"
     fix = "multiply in float32, or in six products of bfloat16 (bf16x6)"
-    yield from likely(site, observed, [Hypothesis(name, says, fix, _without_low, 1, cause="bf16x3")])
+    yield from likely(site, observed, [Hypothesis(name, says, fix, _without_low, PLAIN + 1, cause="bf16x3")])
 
 
 def _low(values: Array) -> Array:

@@ -12,6 +12,7 @@ from qwen3_parity.mistakes.formulas import Formula, inputs
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.normed import norm
 from qwen3_parity.mistakes.observed import asks_for_all, likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.site import Result, Site
 
 _BLOCK = "stream + branch(norm(stream)): input_layernorm in front of attention, post_attention_layernorm of the MLP"
@@ -65,7 +66,7 @@ def blocks(site: Site) -> Iterator[Hypothesis]:
             step = steps.get(site.place.pattern.rpartition(".")[2])
             return None if step is None else step(site)
 
-        yield Hypothesis("norm.placement", says, _BLOCK, compute, 1, leaves=frozenset(steps))
+        yield Hypothesis("norm.placement", says, _BLOCK, compute, PLAIN + 1, leaves=frozenset(steps))
 
 
 def skips(site: Site) -> Iterator[Hypothesis]:
@@ -81,7 +82,7 @@ def _skips(site: Site) -> Iterator[Hypothesis]:
     width = site.inputs[0].shape[-1]
     for says, factor in ((f"× sqrt({width})", width**0.5), (f"/ sqrt({width})", width**-0.5)):
         yield Hypothesis(
-            "embedding.scaled", f"reads the embeddings {says}", fix, _of_stream(partial(_scaled, factor)), 1
+            "embedding.scaled", f"reads the embeddings {says}", fix, _of_stream(partial(_scaled, factor)), PLAIN + 1
         )
     for says, joined in (
         ("adds the embeddings once more", _with_embeddings),
@@ -89,7 +90,7 @@ def _skips(site: Site) -> Iterator[Hypothesis]:
         ("is the mean of all layers' outputs so far", partial(_over_layers, True)),
         ("is the sum of all layers' outputs so far", partial(_over_layers, False)),
     ):
-        yield Hypothesis("wiring.added_input", f"where {input_name} belongs: {says}", fix, _of_stream(joined), 2)
+        yield Hypothesis("wiring.added_input", f"where {input_name} belongs: {says}", fix, _of_stream(joined), RARE)
 
 
 def _of_stream(parts: Callable[[Site], list[Array] | None]) -> Formula:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 
 ORDER = "keys and values are [batch, kv_heads, key, head_dim]; repeat kv_heads, and read them with their own strides"
 
@@ -56,17 +57,20 @@ def _pitch(more: int) -> Read:
     return read
 
 
-READS: tuple[tuple[str, str, Read, int], ...] = (
-    ("strides", "that are [batch, key, kv_heads, head_dim] in memory as if they were contiguous", _as((0, 2, 1, 3)), 1),
-    ("strides", "with the strides of [batch, key, kv_heads, head_dim]", _from((0, 2, 1, 3)), 1),
-    ("strides", "that are [batch, kv_heads, head_dim, key] in memory as if they were contiguous", _as((0, 1, 3, 2)), 2),
-    ("strides", "with the strides of [batch, kv_heads, head_dim, key]", _from((0, 1, 3, 2)), 2),
-    ("strides", "that are [kv_heads, batch, key, head_dim] in memory as if they were contiguous", _as((1, 0, 2, 3)), 2),
-    ("strides", "with a stride of heads that is a key too long", _pitch(1), 2),
-    ("strides", "with a stride of heads that is a key too short", _pitch(-1), 2),
-    ("repeat_axis", "repeated along the keys and viewed as heads", _repeated(2, tiled=False), 1),
-    ("repeat_axis", "repeated along head_dim and viewed as heads", _repeated(3, tiled=False), 2),
-    ("repeat_axis", "laid one behind the other along the keys and viewed as heads", _repeated(2, tiled=True), 2),
-    ("repeat_axis", "repeated along the batch and viewed as heads", _repeated(0, tiled=False), 2),
-)
+READS: tuple[tuple[str, str, Read, Rank], ...] = (
+    ("strides", "that are [batch, key, kv_heads, head_dim] in memory as if they were contiguous",
+     _as((0, 2, 1, 3)), PLAIN + 1),
+    ("strides", "with the strides of [batch, key, kv_heads, head_dim]", _from((0, 2, 1, 3)), PLAIN + 1),
+    ("strides", "that are [batch, kv_heads, head_dim, key] in memory as if they were contiguous",
+     _as((0, 1, 3, 2)), RARE),
+    ("strides", "with the strides of [batch, kv_heads, head_dim, key]", _from((0, 1, 3, 2)), RARE),
+    ("strides", "that are [kv_heads, batch, key, head_dim] in memory as if they were contiguous",
+     _as((1, 0, 2, 3)), RARE),
+    ("strides", "with a stride of heads that is a key too long", _pitch(1), RARE),
+    ("strides", "with a stride of heads that is a key too short", _pitch(-1), RARE),
+    ("repeat_axis", "repeated along the keys and viewed as heads", _repeated(2, tiled=False), PLAIN + 1),
+    ("repeat_axis", "repeated along head_dim and viewed as heads", _repeated(3, tiled=False), RARE),
+    ("repeat_axis", "laid one behind the other along the keys and viewed as heads", _repeated(2, tiled=True), RARE),
+    ("repeat_axis", "repeated along the batch and viewed as heads", _repeated(0, tiled=False), RARE),
+)  # fmt: skip
 """The ends of names, what is wrong, how they are read, rank."""

@@ -16,6 +16,7 @@ from qwen3_parity.mistakes.generic import casts, scaled
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_spec import ops
 from qwen3_spec.rounding import as_unit
 from qwen3_spec.site import Result, Site
@@ -23,27 +24,27 @@ from qwen3_spec.site import Result, Site
 _RIGHT = "act(gate) * up with act = hidden_act"
 
 Arranged = Callable[[Function, Array, Array], Array]
-_ARRANGEMENTS: tuple[tuple[str, str, Arranged, int], ...] = (
-    ("activation", "act(gate) * up", lambda f, g, u: f(g) * u, 0),
-    ("gate_up_exchanged", "gate * act(up)", lambda f, g, u: f(u) * g, 0),
-    ("activation_on_product", "act(gate * up)", lambda f, g, u: f(g * u), 0),
-    ("activation_on_both", "act(gate) * act(up)", lambda f, g, u: f(g) * f(u), 0),
-    ("no_gate", "act(up) alone", lambda f, g, u: f(u), 0),
-    ("no_up", "act(gate) alone", lambda f, g, u: f(g), 0),
-    ("sum", "act(gate) + up", lambda f, g, u: f(g) + u, 0),
-    ("sum", "gate + act(up)", lambda f, g, u: f(u) + g, 1),
-    ("sum", "act(gate + up)", lambda f, g, u: f(g + u), 1),
-    ("sum", "act(gate) + act(up)", lambda f, g, u: f(g) + f(u), 1),
-    ("sum", "act(gate) - up", lambda f, g, u: f(g) - u, 2),
-    ("up_plus_one", "act(gate) * (up + 1)", lambda f, g, u: f(g) * (u + 1), 0),
-    ("gate_plus_one", "(act(gate) + 1) * up", lambda f, g, u: (f(g) + 1) * u, 1),
-    ("activation_twice", "act(act(gate)) * up", lambda f, g, u: f(f(g)) * u, 1),
-    ("gate_twice", "gate * act(gate) * up", lambda f, g, u: g * f(g) * u, 1),
-    ("gate_twice", "act(gate) * gate", lambda f, g, u: f(g) * g, 2),
-    ("activation_on_result", "act(act(gate) * up)", lambda f, g, u: f(f(g) * u), 2),
-    ("negated_gate", "act(-gate) * up", lambda f, g, u: f(-g) * u, 1),
-    ("negated", "-act(gate) * up", lambda f, g, u: -f(g) * u, 1),
-    ("magnitude", "act(gate) * |up|", lambda f, g, u: f(g) * np.abs(u), 3),
+_ARRANGEMENTS: tuple[tuple[str, str, Arranged, Rank], ...] = (
+    ("activation", "act(gate) * up", lambda f, g, u: f(g) * u, PLAIN),
+    ("gate_up_exchanged", "gate * act(up)", lambda f, g, u: f(u) * g, PLAIN),
+    ("activation_on_product", "act(gate * up)", lambda f, g, u: f(g * u), PLAIN),
+    ("activation_on_both", "act(gate) * act(up)", lambda f, g, u: f(g) * f(u), PLAIN),
+    ("no_gate", "act(up) alone", lambda f, g, u: f(u), PLAIN),
+    ("no_up", "act(gate) alone", lambda f, g, u: f(g), PLAIN),
+    ("sum", "act(gate) + up", lambda f, g, u: f(g) + u, PLAIN),
+    ("sum", "gate + act(up)", lambda f, g, u: f(u) + g, PLAIN + 1),
+    ("sum", "act(gate + up)", lambda f, g, u: f(g + u), PLAIN + 1),
+    ("sum", "act(gate) + act(up)", lambda f, g, u: f(g) + f(u), PLAIN + 1),
+    ("sum", "act(gate) - up", lambda f, g, u: f(g) - u, RARE),
+    ("up_plus_one", "act(gate) * (up + 1)", lambda f, g, u: f(g) * (u + 1), PLAIN),
+    ("gate_plus_one", "(act(gate) + 1) * up", lambda f, g, u: (f(g) + 1) * u, PLAIN + 1),
+    ("activation_twice", "act(act(gate)) * up", lambda f, g, u: f(f(g)) * u, PLAIN + 1),
+    ("gate_twice", "gate * act(gate) * up", lambda f, g, u: g * f(g) * u, PLAIN + 1),
+    ("gate_twice", "act(gate) * gate", lambda f, g, u: f(g) * g, RARE),
+    ("activation_on_result", "act(act(gate) * up)", lambda f, g, u: f(f(g) * u), RARE),
+    ("negated_gate", "act(-gate) * up", lambda f, g, u: f(-g) * u, PLAIN + 1),
+    ("negated", "-act(gate) * up", lambda f, g, u: -f(g) * u, PLAIN + 1),
+    ("magnitude", "act(gate) * |up|", lambda f, g, u: f(g) * np.abs(u), RARE + 1),
 )  # fmt: skip
 
 
@@ -74,7 +75,8 @@ def swiglu(site: Site) -> Iterator[Hypothesis]:
         for text, bounded in _BOUNDED:
             starts = (0.5, 2.0, 8.0, 50.0) if bounded else (largest,)
             yield from fitted(site, observed, "mlp.clamped", f"{_RIGHT}, no bounds", partial(_says_bound, text),
-                              partial(_clamped, act, bounded), *((start,) for start in starts), rank=1)  # fmt: skip
+                              partial(_clamped, act, bounded), *((start,) for start in starts),
+                              rank=PLAIN + 1)  # fmt: skip
         yield from fitted(site, observed, "mlp.up_plus_one", _RIGHT, "adds {:.7g} to up".format,
                           lambda c, s: on_inputs(lambda g, u: act(g) * (u + c))(s), (0.5,))  # fmt: skip
         yield from fitted(site, observed, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
@@ -82,7 +84,7 @@ def swiglu(site: Site) -> Iterator[Hypothesis]:
         yield from likely(site, observed, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
 
 
-def _formulas(hidden_act: str) -> Iterator[tuple[str, str, int, Wrong]]:
+def _formulas(hidden_act: str) -> Iterator[tuple[str, str, Rank, Wrong]]:
     for (act, function), (name, shown, arranged, rank) in product(ACTIVATIONS, _ARRANGEMENTS):
         if act == hidden_act and name == "activation":
             continue
@@ -96,17 +98,17 @@ def _says_bound(text: str, bound: float) -> str:
     return f"clamps {text} to ±{bound:g}"
 
 
-def _bounds(act: Function) -> Iterator[tuple[str, str, int, Wrong]]:
+def _bounds(act: Function) -> Iterator[tuple[str, str, Rank, Wrong]]:
     """Clamped at bounds that models have."""
     for bound, (text, bounded) in product((1.0, 5.0, 6.0, 7.0, 10.0, 20.0, 100.0, 65504.0), _BOUNDED):
-        yield "clamped", _says_bound(text, bound), 1, partial(_clamped, act, bounded, bound)
+        yield "clamped", _says_bound(text, bound), PLAIN + 1, partial(_clamped, act, bounded, bound)
 
     def gpt_oss(g: Array, u: Array) -> Array:
         g, u = np.minimum(g, 7.0), np.clip(u, -7.0, 7.0)
         return np.asanyarray(g * sigmoid(1.702 * g) * (u + 1))
 
     says = "computes gate * sigmoid(1.702 gate) * (up + 1) of numbers clamped to ±7"
-    yield "clamped", says, 1, on_inputs(gpt_oss)
+    yield "clamped", says, PLAIN + 1, on_inputs(gpt_oss)
 
 
 def _clamped(act: Function, bounded: Bounded | None, bound: float, site: Site) -> Array:

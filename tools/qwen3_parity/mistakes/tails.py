@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import BLOCKS
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, likely, observe
+from qwen3_parity.mistakes.ranks import RARE
 from qwen3_parity.mistakes.rms_norm import rows
 from qwen3_parity.mistakes.rope import turned
 from qwen3_spec.arithmetic import FLOAT64
@@ -68,7 +69,9 @@ def tails(site: Site) -> Iterator[Hypothesis]:
             text = f"has {says} along {along} beyond the last whole block of {block}"
             # Where nothing says what is wrong, one of the two is enough.
             for alone, more in ((True, ""), (False, ", and where there is none"))[: 1 if hidden else 2]:
-                guess = Hypothesis(name, text + more, _FIX, partial(_filled, axes, block, fill, alone), 2 + (not alone))
+                guess = Hypothesis(
+                    name, text + more, _FIX, partial(_filled, axes, block, fill, alone), RARE + (not alone)
+                )
                 if observed is None:
                     yield guess
                 else:

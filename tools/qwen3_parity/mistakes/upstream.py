@@ -14,14 +14,13 @@ import numpy as np
 from qwen3_golden import pattern_of
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.observed import asks_for_all, every_guess, likely, observe
-from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
 
 _BEFORE = frozenset({"rms_norm", "head_norm", "layer_norm", "swiglu", "activation"})
 """Ops that are folded into the next one, or computed with it in one kernel."""
 _RARER = 3.5
-"""How much rarer they are there than other wiring."""
+"""How many steps rarer a plain mistake is behind a right tap: of the combined ones it is the plainest."""
 _MOST = 1 << 15
 """Elements of a tap from which on that takes too long."""
 _NOISE = 3.0
@@ -44,7 +43,7 @@ def upstream(mistakes: Mapping[str, Mistakes]) -> Library:
             plain = (
                 _made_here(hypothesis, slot, name)
                 for hypothesis in known
-                if hypothesis.rank <= PLAIN and not hypothesis.name.startswith("weight.")
+                if hypothesis.rank.plain and not hypothesis.name.startswith("weight.")
             )
             with np.errstate(all="ignore"):
                 yield from likely(site, observed, plain)

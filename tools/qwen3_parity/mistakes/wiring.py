@@ -15,7 +15,7 @@ from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.layouts import as_form
 from qwen3_parity.mistakes.observed import asks_for_all
-from qwen3_parity.mistakes.ranks import COPIED, RARE
+from qwen3_parity.mistakes.ranks import COPIED, PLAIN, RARE, Kind, Rank
 from qwen3_parity.mistakes.screen import screen
 from qwen3_parity.mistakes.slot_changes import changes
 from qwen3_spec.ops import OPS
@@ -72,7 +72,7 @@ def wiring(site: Site) -> Iterator[Hypothesis]:
         for read in reads:
             yield from _yielded(site, quick, _reading(site, slot, read))
         for guess in changes(site, slot):
-            plain = guess[0].rank <= RARE
+            plain = guess[0].rank.kind <= Kind.RARE
             if quick is not None or plain:  # as one of two mistakes it need not look likely by itself
                 yield from _yielded(site, None if plain and asks_for_all() else quick, guess)
     for slot in range(len(site.inputs) - 1):
@@ -175,11 +175,11 @@ def _reading(site: Site, slot: int, read: Read) -> tuple[Hypothesis, _Change] | 
     return Hypothesis(name, says, fix, OfSite(change), _rank(site, read), cause=cause), change
 
 
-def _rank(site: Site, read: Read) -> float:
+def _rank(site: Site, read: Read) -> Rank:
     same = read.pattern == site.place.pattern  # layers that are wrong alike need not read each other
     if (same or site.values.recorded(site.place.name, site.step) is None) and _wrong(site, read):
         return COPIED
-    return 2 + read.of_one_layer + (read.back > 0) + min(abs(read.offset or 0), 2)
+    return RARE + read.of_one_layer + (read.back > 0) + min(abs(read.offset or 0), 2)
 
 
 def _name(site: Site, input_name: str, read: Read) -> str:
@@ -215,14 +215,14 @@ def _exchanged(site: Site, slot: int) -> tuple[Hypothesis, _Change] | None:
 
     says = f"has {site.names[slot]} and {site.names[slot + 1]} exchanged"
     fix = f"the order is {', '.join(map(pattern_of, site.names))}"
-    return Hypothesis("wiring.exchanged", says, fix, OfSite(change), 3), change
+    return Hypothesis("wiring.exchanged", says, fix, OfSite(change), RARE + 1), change
 
 
 def _left_out(site: Site) -> Iterator[Hypothesis]:
     """A place without a tap passes on what it reads, as it stands."""
     if site.inputs and site.inputs[0].dtype.kind == "f" and site.place.op not in (*_CACHED, "copy", "residual"):
         fix = f"compute {site.place.op} of {', '.join(map(pattern_of, site.names))}"
-        yield Hypothesis("wiring.skipped", f"is left out: its output is {site.names[0]}", fix, _passed_on, 1)
+        yield Hypothesis("wiring.skipped", f"is left out: its output is {site.names[0]}", fix, _passed_on, PLAIN + 1)
 
 
 def _passed_on(site: Site) -> Result | None:
@@ -253,7 +253,7 @@ def _copies(site: Site, reads: list[Read]) -> Iterator[Hypothesis]:
             f"is left out: its output is {name}{before}" if of_input else f"holds {name}{before}, bit for bit",
             f"compute {site.place.op} of {', '.join(map(pattern_of, site.names)) or 'the configuration'}",
             lambda site, read=read: None if (y := _copied(site, read)) is None else (y, None),  # type: ignore[misc]
-            COPIED if not of_input and _wrong(site, read) else 1 if of_input else 3,
+            COPIED if not of_input and _wrong(site, read) else PLAIN + 1 if of_input else RARE + 1,
         )
 
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.ramps import Row, by_ramp, changed, common, turns, with_numbers
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec import SpecConfig
 from qwen3_spec.rope_scaling import yarn_range
 from qwen3_spec.site import Site
@@ -68,21 +69,21 @@ def table(site: Site) -> tuple[Row, ...]:
     rounds = "does not round the ramp's ends" if s.truncate else "rounds the ramp's ends, though truncate is false,"
     return (
         *common(longest, s),
-        ("betas", "has beta_fast and beta_slow exchanged", with_numbers(beta_fast=slow, beta_slow=fast), 0),
-        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones", with_numbers(beta_fast=32, beta_slow=1), 0),
-        ("betas", "takes beta_fast 32, not the stated one", with_numbers(beta_fast=32), 1),
-        ("betas", "takes beta_slow 1, not the stated one", with_numbers(beta_slow=1), 1),
-        ("inverted", "has the ramp turned round: it divides fast pairs and keeps slow ones", by_ramp(lambda i, c: 1 - np.clip(_ramp(i, c), 0, 1)), 0),
-        ("truncate", f"{rounds} to whole pairs", with_numbers(truncate=not s.truncate), 0),
-        *(("logarithm", f"finds the ramp's ends with {name} of the turns over ln(rope_theta)", by_ramp(partial(_other_logarithm, base)), 0)
+        ("betas", "has beta_fast and beta_slow exchanged", with_numbers(beta_fast=slow, beta_slow=fast), PLAIN),
+        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones", with_numbers(beta_fast=32, beta_slow=1), PLAIN),
+        ("betas", "takes beta_fast 32, not the stated one", with_numbers(beta_fast=32), PLAIN + 1),
+        ("betas", "takes beta_slow 1, not the stated one", with_numbers(beta_slow=1), PLAIN + 1),
+        ("inverted", "has the ramp turned round: it divides fast pairs and keeps slow ones", by_ramp(lambda i, c: 1 - np.clip(_ramp(i, c), 0, 1)), PLAIN),
+        ("truncate", f"{rounds} to whole pairs", with_numbers(truncate=not s.truncate), PLAIN),
+        *(("logarithm", f"finds the ramp's ends with {name} of the turns over ln(rope_theta)", by_ramp(partial(_other_logarithm, base)), PLAIN)
           for name, base in (("log10", 10.0), ("log2", 2.0))),
-        *(("ends", f"finds the ramp's ends with theta {theta:g}", by_ramp(partial(_ramp, theta=theta)), 1) for theta in (1e4, 1e6)),
-        ("ends", "counts turns in radians: 2 π is missing", with_numbers(beta_fast=fast / (2 * math.pi), beta_slow=slow / (2 * math.pi)), 0),
-        ("ends", "takes channels for pairs: the ramp's ends are twice as far", by_ramp(partial(_ramp, scale=2.0)), 0),
-        ("ends", "takes channels for pairs: the ramp's ends are half as far", by_ramp(partial(_ramp, scale=0.5)), 0),
-        ("ends", "goes over linearly in the turns, not in the pair's index", by_ramp(_by_turns), 0),
-        ("ends", "has a step at the first end, no ramp", by_ramp(lambda i, c: _ramp(i, c) > 0), 1),
-        ("ends", "has a step at the last end, no ramp", by_ramp(lambda i, c: _ramp(i, c) >= 1), 1),
+        *(("ends", f"finds the ramp's ends with theta {theta:g}", by_ramp(partial(_ramp, theta=theta)), PLAIN + 1) for theta in (1e4, 1e6)),
+        ("ends", "counts turns in radians: 2 π is missing", with_numbers(beta_fast=fast / (2 * math.pi), beta_slow=slow / (2 * math.pi)), PLAIN),
+        ("ends", "takes channels for pairs: the ramp's ends are twice as far", by_ramp(partial(_ramp, scale=2.0)), PLAIN),
+        ("ends", "takes channels for pairs: the ramp's ends are half as far", by_ramp(partial(_ramp, scale=0.5)), PLAIN),
+        ("ends", "goes over linearly in the turns, not in the pair's index", by_ramp(_by_turns), PLAIN),
+        ("ends", "has a step at the first end, no ramp", by_ramp(lambda i, c: _ramp(i, c) > 0), PLAIN + 1),
+        ("ends", "has a step at the last end, no ramp", by_ramp(lambda i, c: _ramp(i, c) >= 1), PLAIN + 1),
     )  # fmt: skip
 
 
@@ -96,9 +97,9 @@ def unread(site: Site) -> Iterator[tuple[Row, str, float]]:
     truncate, betas = with_numbers(truncate=True), with_numbers(beta_fast=32, beta_slow=1)
     plain = 1.0, 0.1 * math.log(changed(site.config).factor) + 1
     rows: list[Row] = [
-        ("ignored", "leaves every frequency plain", with_numbers(factor=1.0), 0),
-        ("truncate", "rounds the ramp's ends to whole pairs, though truncate is false,", truncate, 1),
-        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, 1),
+        ("ignored", "leaves every frequency plain", with_numbers(factor=1.0), PLAIN),
+        ("truncate", "rounds the ramp's ends to whole pairs, though truncate is false,", truncate, PLAIN + 1),
+        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, PLAIN + 1),
     ]  # fmt: skip
     for row in rows:
         yield from ((row, says, factor) for says, factor in factors(site) if factor in plain)

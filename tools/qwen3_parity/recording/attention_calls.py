@@ -12,7 +12,7 @@ from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
 
 from qwen3_golden import pb
-from qwen3_reference.capture.recorded_attention import visible
+from qwen3_reference.torch_tensors import visible
 
 
 @dataclass(frozen=True)

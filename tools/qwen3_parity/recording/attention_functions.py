@@ -25,7 +25,8 @@ def attention_functions(take: Take) -> Iterator[None]:
     if interface is None:
         yield
         return
-    plain = interface.get_interface
+    method = "get_interface" if hasattr(interface, "get_interface") else "__getitem__"  # of transformers 4
+    plain = getattr(interface, method)
 
     def looked_up(self: Any, *args: Any, **named: Any) -> Callable[..., Any]:
         name = str(args[0] if args else named.get("attn_implementation", ""))
@@ -50,14 +51,14 @@ def attention_functions(take: Take) -> Iterator[None]:
         take(module, values | dict(zip(("context", "probs"), parts, strict=False)), name)
         return result
 
-    interface.get_interface = looked_up
+    setattr(interface, method, looked_up)
     try:
         yield
     finally:
-        interface.get_interface = plain
+        setattr(interface, method, plain)
 
 
 def _interface() -> Any:
-    """The class whose `get_interface` every modeling file calls, None where there is none."""
+    """The class that every modeling file asks for an attention function, None where there is none."""
     utils = sys.modules.get("transformers.modeling_utils")
     return getattr(utils, "AttentionInterface", None)

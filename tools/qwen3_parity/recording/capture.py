@@ -16,11 +16,10 @@ from qwen3_parity.recording.record import ARITHMETIC
 from qwen3_parity.recording.request import request_inputs, step_lengths
 from qwen3_parity.recording.sizes import Lengths, expected_bytes, expected_names, work_bytes
 from qwen3_reference.capture.make_golden import Way, identity
-from qwen3_reference.capture.models import load_in_memory
+from qwen3_reference.capture.models import Loader, load_in_memory
 from qwen3_reference.capture.record import record_request
 from qwen3_reference.capture.sharded import gathered, load_sharded
 from qwen3_reference.capture.sharded_processes import is_main, processes
-from qwen3_reference.capture.streamed import load_streamed
 from qwen3_reference.capture.work_folder import work_folder_of
 from qwen3_reference.checkpoints.configs import model_config
 from qwen3_reference.checkpoints.greedy import greedy_generation
@@ -166,9 +165,16 @@ def capture(
         rotate_encoder_keys=planned.rotate_encoder_keys,
         name=f"capture/{path.stem}",
         description="A user's own checkpoint and inputs.",
-        load=load_sharded if shared else load_streamed if stream else load_in_memory,
+        load=load_sharded if shared else _streamed() if stream else load_in_memory,
         way=Way(progress, layers, around, writes=is_main(), resume=not shared),
     )
+
+
+def _streamed() -> Loader:
+    """What leaves the weights on the disk; raises `ModuleNotFoundError` without accelerate, the extra [large]."""
+    from qwen3_reference.capture.streamed import load_streamed
+
+    return load_streamed
 
 
 def mode_name(planned: Plan) -> str:

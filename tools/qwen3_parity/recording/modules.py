@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import warnings
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,6 +19,7 @@ from torch import nn
 
 from qwen3_golden import ParityError, pattern_of, pb, selected
 from qwen3_golden.networks import Bound
+from qwen3_golden.origins import Origin
 from qwen3_parity.recording.attention_functions import attention_functions
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import compiled_paths, is_inside, plain_module, plain_path
@@ -30,14 +31,14 @@ from qwen3_parity.recording.graph_taps import called, module_of, names_of
 from qwen3_parity.recording.hugging_face import row_of
 from qwen3_parity.recording.left_out import in_words, inside_compiled
 from qwen3_parity.recording.names import Names
+from qwen3_parity.recording.origins import Lines
 from qwen3_parity.recording.parameters import parameters_by_path
 from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.record import ARITHMETIC, no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
 from qwen3_parity.recording.tap_axes import width_of
 from qwen3_reference.binding import attach, hooked
-from qwen3_reference.cache_name import CACHE
-from qwen3_reference.graph.steps import states
+from qwen3_reference.caches import CACHE, states
 from qwen3_reference.graph.words import RESULTS, named_call
 
 _BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA, "flex_attention": pb.FLEX}
@@ -67,8 +68,8 @@ def record_modules(
         recording.stored = stored_of(model)
         recording.backend = pb.COMPILED if compiled else recording.backend
         inside = {name: place for name, place in places.items() if is_inside(place, compiled)}
-        run = _Run(recording, selected_taps, places)
-        run.hook(model, modules, [place for name, place in places.items() if name not in inside], undo)
+        run = _Run(recording, selected_taps, places, modules)
+        run.hook([place for name, place in places.items() if name not in inside], undo)
         run.hook_mapped(model, [entry for _, entry in mapped], undo)
         undo.callback(hooked(model, before=run.begin, first=True))
         undo.callback(hooked(model, after=partial(run.end, is_root="" in places.values()), always=True))
@@ -97,10 +98,16 @@ def stored_of(model: nn.Module) -> pb.Arithmetic:
     return pb.ARITHMETIC_UNSPECIFIED if first is None else ARITHMETIC.get(first, pb.ARITHMETIC_OTHER)
 
 
+def _unknown() -> None:
+    """The origin of what no hook gives."""
+
+
 class _Run:
     """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
 
-    def __init__(self, recording: Recorder, selected_taps: set[str], places: Mapping[str, str]) -> None:
+    def __init__(
+        self, recording: Recorder, selected_taps: set[str], places: Mapping[str, str], modules: dict[str, nn.Module]
+    ) -> None:
         self.recording, self.selected_taps = recording, selected_taps
         self.paths = dict[str, str]()
         for tap, place in places.items():
@@ -110,13 +117,15 @@ class _Run:
         self.misfits = set[str]()
         self.entries: Mapping[str, Entry] = {}
         self.attending: Mapping[nn.Module, str] = {}
+        self.modules, self.lines = modules, Lines()
+        self.module_paths = {module: path for path, module in reversed(modules.items())}
 
-    def hook(self, model: nn.Module, modules: Mapping[str, nn.Module], places: Sequence[str], undo: ExitStack) -> None:
+    def hook(self, places: Sequence[str], undo: ExitStack) -> None:
         """Have the modules at these places recorded under the golden's names, until `undo` is closed."""
-        self.attending = {modules[place]: self.paths[place] for place in places}
+        self.attending = {self.modules[place]: self.paths[place] for place in places}
         for place in dict.fromkeys(places):
             if place:  # the model itself has hooks that tell where a forward ends
-                undo.callback(hooked(modules[place], after=partial(self.gave, self.paths[place])))
+                undo.callback(hooked(self.modules[place], after=partial(self.gave, self.paths[place])))
 
     def begin(self, module: nn.Module, args: Any, named: Any) -> None:
         """A forward begins: calls of its modules are counted anew."""
@@ -136,7 +145,11 @@ class _Run:
         path = named_call(path, args, named)
         self.calls[path] += 1
         for place, value in enumerate(_parts(result)):
-            self.offer(called(path, self.calls[path], place), value)
+            self.offer(called(path, self.calls[path], place), value, self.of_module(_module))
+
+    def of_module(self, module: nn.Module) -> Callable[[], Origin]:
+        """What gives the origin of a module's results."""
+        return partial(self.lines.of_module, module, self.module_paths[module])
 
     def end(self, _module: nn.Module, _args: Any, named: Any, result: Any, *, is_root: bool) -> None:
         """A forward has come to its end, or to an exception: take what the model gives, and its caches."""
@@ -149,7 +162,7 @@ class _Run:
                 alone = _parts(result)[0] if _parts(result) else None
                 values = {} if is_root else {self.called_alone(alone): alone}
             for name, value in values.items():
-                self.offer(name, value)
+                self.offer(name, value, self.of_module(_module))
             cache = (result.get(CACHE) if isinstance(result, Mapping) else None) or (named or {}).get(CACHE)
             self.state(cache)
         self.forwards.end()
@@ -176,9 +189,11 @@ class _Run:
         self.calls[f"{path}.attention"] += 1
         name = called(path, self.calls[f"{path}.attention"])
         for part, value in values.items():
-            self.offer(f"{name}.{part}", value, optional=True)
+            self.offer(f"{name}.{part}", value, partial(self.lines.of_call, self.module_paths), optional=True)
 
-    def offer(self, name: str, value: object, *, optional: bool = False) -> None:
+    def offer(
+        self, name: str, value: object, origin: Callable[[], Origin | None] = _unknown, *, optional: bool = False
+    ) -> None:
         """Record a tensor under a name of the golden; what has a form of its own is left out, in words or quietly."""
         if name not in self.selected_taps or not isinstance(value, torch.Tensor):
             return
@@ -192,6 +207,14 @@ class _Run:
             self.misfits.add(name)
             if not optional:
                 self.recording.left_out.setdefault(pattern_of(module_of(name)), error)
+            return
+        self.say_where(name, origin)
+
+    def say_where(self, name: str, origin: Callable[[], Origin | None]) -> None:
+        """Note which line makes a tap, the first time that it is recorded."""
+        origins = self.recording.origins
+        if name not in origins and (known := origin()) is not None:
+            origins[name] = known
 
     def _steps(self) -> list[int]:
         """The steps that the forward completes."""
@@ -221,6 +244,8 @@ class _Run:
                 widths.append(width_of(parts))
             array = parts_of_fused(entry, widths, array, entry.key)[entry.named.patterns.index(name)]
         self.recording.add(name, array, dtype, forward, entry.key, entry.order)
+        path, is_argument = entry.named.path, entry.named.end == "input"
+        self.say_where(name, lambda: self.lines.of_module(self.modules[path], path, is_argument=is_argument))
 
     def finish(self) -> None:
         """Raise `ParityError` for a case that was not run to its end, and where nothing has the form of its tap."""

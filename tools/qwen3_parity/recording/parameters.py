@@ -18,7 +18,7 @@ from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import plain_path
 from qwen3_parity.recording.layout import sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
-from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages
+from qwen3_reference.torch_tensors import DTYPES, parameter_messages
 
 _LAYER = "{layer}"
 _TORCH = {code: dtype for dtype, code in DTYPES.items()}

@@ -31,8 +31,8 @@ from qwen3_golden.dtypes import ARITHMETIC as ARITHMETIC_OF
 from qwen3_parity.checkpoints.weights import checkpoint_directories
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.judge.match import GIVEN, refuse_weights
-from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.capture.torch_tensors import DTYPES, parameter_messages, to_numpy
+from qwen3_reference.provenance import provenance
+from qwen3_reference.torch_tensors import DTYPES, parameter_messages, to_numpy
 
 Value = torch.Tensor | Array
 Tap = Callable[[str, int, Value], None]

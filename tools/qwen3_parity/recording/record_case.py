@@ -16,13 +16,11 @@ from qwen3_parity.judge.match import refuse_weights
 from qwen3_parity.recording import record as recorder
 from qwen3_parity.recording.arguments import run
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.factories import factory_of
 from qwen3_parity.recording.left_out import LeftOut
-from qwen3_parity.recording.ours.network import factory, golden_dtype
-from qwen3_parity.recording.own_model import huggingface
 from qwen3_parity.recording.tap_sets import globs_of
 from qwen3_parity.recording.text import record_tokenization
 from qwen3_parity.recording.wired import record_module
-from qwen3_parity.text.runner import ours
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 
@@ -50,10 +48,9 @@ def record_case(golden: Path, path: Path, implementation: Implementation) -> dic
     """
     reference = read(golden)
     refuse_weights(reference)
-    impl = implementation.impl
+    build = factory_of(reference, implementation.impl, implementation.backend)
     if reference.case.mode == pb.TOKENIZATION:
-        build_texts = recorder.load_factory(impl) if impl else ours
-        record_tokenization(reference, path, build_texts, directory=implementation.model)
+        record_tokenization(reference, path, build, directory=implementation.model)
         return {}
     model, checkpoints = implementation.model, implementation.checkpoints
     globs, any_model = globs_of(implementation.taps, reference.case), reference.case.mode == pb.GRAPH
@@ -61,8 +58,6 @@ def record_case(golden: Path, path: Path, implementation: Implementation) -> dic
         checkpoints = checkpoints_of(golden)
     beside = directory_of(reference, checkpoints, model) if any_model else None
     directories = {"model": beside} if beside else checkpoint_directories(reference.case, checkpoints, model)
-    mine = huggingface if any_model else factory
-    build = recorder.load_factory(impl) if impl else mine(implementation.backend, golden_dtype(reference))
     with recorder.foreign_code(reference.case):
         built = build(reference.case, directories)
     if beside is None:  # behind what a loader says of a damaged one

@@ -18,6 +18,7 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, Writer, last_rows, minor_of, pattern_of, pb, place, tensor
 from qwen3_golden.dtypes import NUMPY
+from qwen3_golden.origins import Origin, written
 from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.arithmetic import Widened
@@ -37,9 +38,10 @@ class Recorder:
 
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
     whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
-    why they were not recorded. `arithmetic` is said by who knows it; `stored` is that of the numbers' type, which
-    counts where nothing is said and float32 has more in it than a narrower type. `golden_choices`: the run was given
-    the golden's choices of experts (`case.golden[name, step]`) and made none of its own.
+    why they were not recorded, `origins` of taps which line of the user's code makes them. `arithmetic` is said by who
+    knows it; `stored` is that of the numbers' type, which counts where nothing is said and float32 has more in it than
+    a narrower type. `golden_choices`: the run was given the golden's choices of experts (`case.golden[name, step]`) and
+    made none of its own.
     """
 
     case: Case
@@ -53,6 +55,7 @@ class Recorder:
     step: int = 0
     parameters: Sequence[pb.Parameter] = ()
     left_out: dict[str, ParityError] = field(default_factory=dict)
+    origins: dict[str, Origin] = field(default_factory=dict)
     _widened: Widened = field(default_factory=Widened)
     _keys: set[tuple[str, int]] = field(default_factory=set)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
@@ -226,6 +229,7 @@ class Recorder:
             backend=self.backend,
             materialised=[*listed, *sorted(delivered.difference(listed))],
             golden_choices=self.golden_choices,
+            origin=written({name: self.origins[name] for name, _ in sorted(self._keys) if name in self.origins}),
         )
         self.writer.finish(golden.case, _provenance(self.producer), run, self.parameters)
 
@@ -252,7 +256,7 @@ def is_last_alone(name: str, shape: Sequence[int], sizes: Mapping[str, int]) -> 
 def elements(value: Any, where: str) -> tuple[Array, pb.DType | None]:
     """A copy of an array of any library, and its dtype where NumPy's does not say it (bfloat16, as uint16 bits)."""
     if type(value).__module__.partition(".")[0] == "torch" or hasattr(value, "data_ptr"):
-        from qwen3_reference.capture.torch_tensors import to_numpy
+        from qwen3_reference.torch_tensors import to_numpy
 
         try:
             array, dtype = to_numpy(value.detach().clone())
@@ -301,7 +305,7 @@ def _no_such_layer(where: str, name: str, config: pb.ModelConfig) -> ParityError
 
 def _provenance(producer: str) -> pb.Provenance:
     if "torch" in sys.modules:
-        from qwen3_reference.capture.provenance import provenance
+        from qwen3_reference.provenance import provenance
 
         return provenance(producer)
     return plain_provenance(producer)

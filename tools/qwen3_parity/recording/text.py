@@ -8,15 +8,15 @@ from qwen3_golden import GOLDEN_ROOT, STAGES, ParityError, Recording, pb, write
 from qwen3_golden.stages import stages_in
 from qwen3_parity.recording.record import foreign_code
 from qwen3_parity.text.inputs import inputs_of
-from qwen3_parity.text.runner import Factory, Runner, ours
-from qwen3_reference.capture.provenance import provenance
-from qwen3_reference.tokenization.loading import tokenizer_checkpoint
+from qwen3_parity.text.runner import Factory, Runner
+from qwen3_reference.checkpoints.tokenizer_files import tokenizer_checkpoint
+from qwen3_reference.provenance import provenance
 
 
 def record_tokenization(
     golden: Recording,
     path: Path,
-    build: Factory = ours,
+    build: Factory,
     *,
     tokenizers: Path = GOLDEN_ROOT / "tokenizers",
     directory: Path | None = None,
@@ -30,7 +30,7 @@ def record_tokenization(
     write(path, recorded(golden, folder, build))
 
 
-def recorded(golden: Recording, directory: Path, build: Factory = ours) -> Recording:
+def recorded(golden: Recording, directory: Path, build: Factory) -> Recording:
     """What the tokenizer of `build` makes of the case of `golden`, in memory; `directory` is taken as it is."""
     with foreign_code(golden.case):
         runner = build(golden.case, directory)

@@ -34,6 +34,7 @@ from qwen3_parity.recording.hugging_face import row_of, usual_rows
 from qwen3_parity.recording.left_out import in_words, inside_compiled, listed
 from qwen3_parity.recording.modules import record_modules, stored_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
+from qwen3_parity.recording.origins import Lines
 from qwen3_parity.recording.parameters import parameters_of
 from qwen3_parity.recording.record import no_such_tap
 from qwen3_parity.recording.recorder import Recorder, elements, recorder
@@ -41,6 +42,7 @@ from qwen3_reference.binding import attach, hooked
 
 _LAYER = "{layer}"
 _ATTENTION = "scaled_dot_product_attention"
+_NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _FIRST = re.compile(r"(?<![^.])0(?![^.])")
 _TABLES = ("cos", "sin", "inv_freq", "position_ids")
 """Taps that a model may keep in a form of its own: left out where they are not laid out as the golden's."""
@@ -75,7 +77,7 @@ def _recorded(
     with recorder(case, path, type(plain_module(model)).__name__) as recording, ExitStack() as undo:
         recording.stored = stored_of(model)
         recording.backend = pb.COMPILED if compiled else recording.backend
-        run = _Run(recording, entries, taps)
+        run = _Run(recording, entries, taps, model, rows)
         recording.left_out |= inside_compiled(
             model, compiled, [row.pattern for row in inside if run.is_selected(_first(row.pattern))]
         )
@@ -162,8 +164,18 @@ def paths_of(model: nn.Module) -> list[str]:
 class _Run:
     """The forwards of a model while it is recorded: which slots each covers, and where its tensors go."""
 
-    def __init__(self, recording: Recorder, entries: Mapping[str, Named], taps: Sequence[str]) -> None:
+    def __init__(
+        self,
+        recording: Recorder,
+        entries: Mapping[str, Named],
+        taps: Sequence[str],
+        model: nn.Module,
+        rows: Sequence[Bound],
+    ) -> None:
         self.recording, self.entries, self.taps = recording, entries, taps
+        self.rows, self.lines = {row.pattern: row for row in rows}, Lines()
+        self.modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
+        self.paths = {module: path for path, module in reversed(self.modules.items())}
         self.forwards, self.calls = Forwards(recording.case, recording.bounds), 0
         self.shown: set[str] = set()  # by calls of attention
         self.earlier: dict[int, Call] = {}  # of each layer, in the forward before
@@ -206,6 +218,21 @@ class _Run:
         except ParityError:
             if not optional:
                 raise
+            return
+        self._say_where(name, self.rows.get(pattern))
+
+    def _say_where(self, name: str, row: Bound | None) -> None:
+        """Note which line makes a tap: of the row's module, or of a call of attention."""
+        if name in self.recording.origins:
+            return
+        if row is None:
+            origin = self.lines.of_call(self.paths)
+        else:
+            layer = _NUMBER.search(name)
+            path = row.module.replace(_LAYER, layer[0] if layer else "")
+            origin = self.lines.of_module(self.modules[path], path, is_argument=row.row.HasField("argument"))
+        if origin is not None:
+            self.recording.origins[name] = origin
 
     def _has(self, name: str) -> bool:
         assert self.forwards.now is not None
@@ -260,6 +287,7 @@ class _Run:
             return
         array, dtype = elements(value, name)
         self.recording.add(name, array, dtype, self.forwards.now, name, axes)
+        self._say_where(name, None)
 
     def finish(self) -> None:
         """Raise `ParityError` when the case was not run to its end, or a tap shows in some forwards or layers alone."""

@@ -18,14 +18,18 @@ from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report import diagnoses as pages
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.verdicts import cases_table, contracts
+from qwen3_parity.report.verdicts import closing as verdicts_closing
 from qwen3_parity.report.verdicts import terminal as in_full
 
 
 def verdict(conformance: Conformance, fresh: Fresh | None, surprises: Sequence[str]) -> str:
     """One line: how many cases are at parity, what is not as it should be, and the fresh cases."""
-    folder = conformance.folder
-    judged = "nothing was judged, and that is a failure" if folder is None else folders.closing(folder)
-    parts = [judged, *remarks(conformance, fresh), *surprises, *list(_fresh(fresh) if fresh else ())[:1]]
+    parts = [
+        closing(conformance, fresh),
+        *remarks(conformance, fresh),
+        *surprises,
+        *list(_fresh(fresh) if fresh else ())[:1],
+    ]
     return "; ".join(parts)
 
 
@@ -57,11 +61,41 @@ def terminal(
         parts.append(Text(f"what is behind it: {where}qwen3-parity diagnose {out or 'DIR'}"))
     if fresh is not None:
         parts += map(Text, _fresh(fresh))
-    if conformance.folder is None:
-        parts.append(Text("nothing was judged, and that is a failure", style="bold red"))
-    else:
-        parts += [*map(Text, contracts(conformance.folder.results)), Text(folders.closing(conformance.folder))]
+    style = "bold red" if conformance.folder is None else ""
+    parts += map(Text, contracts(conformance.folder.results) if conformance.folder else ())
+    parts.append(Text(closing(conformance, fresh), style=style))
     return [*parts, *_diagnosed(fresh, diagnoses)]
+
+
+def closing(conformance: Conformance, fresh: Fresh | None) -> str:
+    """One sentence over all cases that were to be asked for, those without a verdict counted by why they have none."""
+    folder, answers = conformance.folder, conformance.answers
+    results = [] if folder is None else folder.results
+    silent = {
+        "without an answer": len(answers.failed),
+        "not supported": len(answers.unsupported),
+        "not judged": len(conformance.not_judged),
+    }
+    silent["refused"] = len(conformance.cases) - len(results) - sum(silent.values())
+    beside = [f"{count} {why}" for why, count in silent.items() if count > 0]
+    cases = len(conformance.cases)
+    if results:
+        line = verdicts_closing(results, cases, "".join(f", {text}" for text in beside))
+    else:
+        line = f"nothing was judged, and that is a failure: {_first_of(beside, cases)}"
+    return f"{line}; interrupted" if stopped(conformance, fresh) else line
+
+
+def _first_of(beside: Sequence[str], cases: int) -> str:
+    """ "4 of 4 cases without an answer, …" """
+    first, *rest = beside or ["0 asked for"]
+    count, _, why = first.partition(" ")
+    return ", ".join([f"{count} of {cases} cases {why}", *rest])
+
+
+def stopped(conformance: Conformance, fresh: Fresh | None) -> BaseException | None:
+    """What interrupted the run, None for nothing."""
+    return conformance.stopped or (fresh.stopped if fresh else None)
 
 
 def _diagnosed(fresh: Fresh | None, diagnoses: Mapping[str, Diagnosis]) -> Iterator[RenderableType]:
@@ -123,6 +157,8 @@ def to_json(
         "judged": None if conformance.folder is None else folders.to_json(conformance.folder),
         "failed": dict(conformance.failed),
         "unsupported": dict(conformance.answers.unsupported),
+        "not_judged": list(conformance.not_judged),
+        "interrupted": stopped(conformance, fresh) is not None,
         "remarks": remarks(conformance, fresh),
         "surprises": list(surprises),
         "fresh": fresh

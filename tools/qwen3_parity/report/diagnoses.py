@@ -16,6 +16,7 @@ from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
+from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import of_budget, own_error, summary
 
@@ -25,8 +26,6 @@ TO_MEND = "record it where its name says, or leave it out: a tap that is declare
 UNKNOWN = "no known mistake reproduces it"
 _TAPS = 16
 _FLIPS = 5
-_SOME = 0.005
-"""The part of the right cells from which on it is told that they would be wrong."""
 _EACH = 4
 _CUT = "--budget cut the search; with more seconds, or on a faster machine, the answer may be another one"
 
@@ -85,12 +84,12 @@ def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
 
 def closing(diagnosis: Diagnosis) -> str:
     """How many places are wrong on their own inputs, of how many that could be judged."""
-    judged = [op_verdict for op_verdict in diagnosis.own if not op_verdict.reason]
-    if not diagnosis.own:
+    judged = [op_verdict for op_verdict in diagnosis.alone if not op_verdict.reason]
+    if not diagnosis.alone:
         return "one op alone: the verdict is the op's own"
     if not judged:
         return "no op could be judged alone: the inputs of none were recorded"
-    taps = f"{len(judged)} of {len(diagnosis.own)} taps judged on their own inputs"
+    taps = f"{len(judged)} of {len(diagnosis.alone)} taps judged on their own inputs"
     if not diagnosis.faults:
         return f"every op that could be judged alone is right: {taps}"
     count = len(diagnosis.faults)
@@ -119,6 +118,7 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     lines: list[RenderableType] = [
         Text(f"\n{name(fault)}", style="bold red"),
         Text(f"  {size(fault)}"),
+        *([Text(f"  your {origin}")] if (origin := str(fault.origin or "")) else []),
     ]
     names = [Text(line) for explanation in fault.explanations[:most] for line in _explanation(explanation, fault)]
     says = [Text(f"  {finding.name}: {finding.says}") for finding in fault.numbers[:most]]
@@ -154,30 +154,14 @@ def unexplained(fault: Explained, most: int | None = _EACH) -> list[str]:
 
 def _explanation(explanation: Explanation, fault: Explained) -> list[str]:
     where = "" if explanation.place == fault.fault.place else f" (in {_pattern(explanation.place)})"
-    kind = " (fitted to each tap)" if explanation.fitted else ""
-    return [
-        f"  {explanation.name}{kind}: {explanation.says}{where}",
-        f"    {reproduces(explanation, 'your')}",
-        f"    fix: {explanation.fix}",
-    ]
+    return explanations.lines(explanation, explanations.in_taps(explanation, "your"), where)
 
 
 def size(fault: Explained) -> str:
     """How many taps of a fault are wrong, where, and by how much."""
-    wrong, correct = len(fault.fault.wrong), len(fault.fault.right)
+    wrong, correct = len(fault.fault.wrong), len(fault.fault.passing)
     where = f", {fault.where}" if fault.where else ""
     return f"{wrong} of {wrong + correct} taps wrong{where}; alone {of_budget(fault.fault.worst.share)}"
-
-
-def reproduces(explanation: Explanation, whose: str) -> str:
-    """How near a mistake comes to the numbers, at how many taps."""
-    taps = f"{explanation.whole} of {explanation.of} taps"
-    if explanation.partly and explanation.whole != explanation.of:
-        taps = f"the wrong cells of {explanation.partly} and all of {taps}"
-    contradictions = [f"{explanation.contradicted} right taps"] if explanation.contradicted else []
-    contradictions += [f"{explanation.spoiled:.0%} of a tap's right cells"] if explanation.spoiled >= _SOME else []
-    doubt = f", though {' and '.join(contradictions)} would be wrong too" if contradictions else ""
-    return f"reproduces {whose} numbers within {explanation.share:.2g} of the budget at {taps}{doubt}"
 
 
 def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
@@ -186,7 +170,7 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
     whole = {(tap.name, tap.step): tap for tap in diagnosis.verdicts.taps}
     rows = [
         (op_verdict, tap)
-        for op_verdict in diagnosis.own
+        for op_verdict in diagnosis.alone
         if (tap := whole.get((op_verdict.name, op_verdict.step))) is not None and not (tap.passed and op_verdict.passed)
     ]
     for op_verdict, tap in rows[:most]:
@@ -219,12 +203,11 @@ def _fault(fault: Explained) -> dict[str, Any]:
         "others": list(fault.fault.others),
         "where": fault.where,
         "alone_share": plain(fault.fault.worst.share),
-        "explanations": [
-            plain(asdict(explanation) | {"kind": explanation.kind.value}) for explanation in fault.explanations
-        ],
+        "explanations": list(map(explanations.to_json, fault.explanations)),
         "untried": fault.untried,
         "findings": [plain(asdict(finding)) for finding in fault.findings],
         "record_next": fault.record,
+        "origin": None if fault.origin is None else fault.origin._asdict(),
         "stopped": fault.stopped,
         "cut": fault.cut,
     }

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from qwen3_reference.versions import unsupported
+
 EXTRAS: Mapping[str, Sequence[str]] = {
     "torch": ("torch", "transformers"),
-    "reference": ("torch", "transformers", "tokenizers", "huggingface_hub", "accelerate"),
+    "reference": ("torch", "transformers", "tokenizers", "huggingface_hub"),
+    "large": ("accelerate",),
     "conformance": ("hypothesis",),
-    "report": ("vl-convert-python",),
 }
 """Extra -> what it installs."""
 COMMANDS: Mapping[str, str] = {
@@ -19,15 +21,16 @@ COMMANDS: Mapping[str, str] = {
     "parity": "torch",
     "record": "torch",
     "regenerate": "reference",
-    "report": "report",
-    "weights initialize": "torch",
+    "weights export": "reference",
+    "weights initialize": "reference",
 }
 """Command -> the extra without which it does not run; every other one needs none."""
-OPTIONS: Mapping[str, str] = {"reference": "check --tokenizer", "conformance": "conformance --fresh"}
+OPTIONS: Mapping[str, str] = {
+    "reference": "check --tokenizer",
+    "conformance": "conformance --fresh",
+    "large": "capture --stream",
+}
 """Extra -> an option that needs it, of a command that else runs without."""
-
-MODULES: Mapping[str, str] = {"vl-convert-python": "vl_convert"}
-"""Package -> its module, where they have different names."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +41,11 @@ class Extra:
     versions: Mapping[str, str | None]
 
     @property
-    def installed(self) -> bool:
-        """Whether everything is there."""
-        return None not in self.versions.values()
+    def lacks(self) -> list[str]:
+        """What is not there, or older than the reference runs with: "accelerate", "torch >= 2.13, < 3"."""
+        pinned = unsupported if self.name == "reference" else lambda *_: ""
+        state = {name: pinned(name, number) if number else name for name, number in self.versions.items()}
+        return [lack for lack in state.values() if lack]
 
 
 def extras() -> list[Extra]:
@@ -51,8 +56,7 @@ def extras() -> list[Extra]:
 def extra_of(module: str) -> str:
     """The smallest extra that installs a module, empty for one of none."""
     top = module.partition(".")[0]
-    modules = {name: [MODULES.get(package, package) for package in packages] for name, packages in EXTRAS.items()}
-    return next((name for name, provided in modules.items() if top in provided), "")
+    return next((name for name, packages in EXTRAS.items() if top in packages), "")
 
 
 def _version(package: str) -> str | None:

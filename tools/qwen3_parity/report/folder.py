@@ -30,7 +30,8 @@ def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
     parts += [Text(str(error), style="bold red") for error in folder.refused]
     parts += [Text(line, style="bold red" if folder.required else "") for line in absent(folder)]
     if folder.extra:
-        parts.append(Text(f"not asked for and not judged, {len(folder.extra)}: {', '.join(folder.extra)}"))
+        are = "recording of another case was" if len(folder.extra) == 1 else "recordings of other cases were"
+        parts.append(Text(f"{len(folder.extra)} {are} left alone"))
     if not folder.required:
         parts += _levels(folder)
     parts += [Text(line) for line in (*report.contracts(folder.results), closing(folder))]
@@ -88,7 +89,7 @@ def to_json(folder: Folder) -> dict[str, Any]:
         "required": folder.required,
         "extra": list(folder.extra),
         "levels": [asdict(level) | {"reached": level.reached} for level in reached(folder)],
-        "next": following and {"level": following.level, "needs": [*following.red, *following.missing]},
+        "next_level": following and {"level": following.level, "needs": [*following.red, *following.missing]},
     }
 
 

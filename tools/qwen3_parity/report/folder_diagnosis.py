@@ -9,13 +9,17 @@ from typing import Any
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from qwen3_parity.folder.diagnose import Apart, FolderDiagnosis, Mistake, Note
+from qwen3_parity.diagnosis.mistake import Mistake, Note
+from qwen3_parity.folder.diagnose import FolderDiagnosis
 from qwen3_parity.judge.spoken import by_cases, has_encoder
 from qwen3_parity.report.folder import absent, closing
 from qwen3_parity.report.output import refusal
 from qwen3_parity.report.verdicts import contracts
 
 _FEW = 3
+_BESIDE = ("cases", "findings", "record_next", "origins")
+_NAMED = ("name", "says", "fix", "places", "otherwise", "otherwise_in", *_BESIDE)
+"""The fields in JSON of what no named mistake reproduces, and of a mistake."""
 
 
 def in_words(diagnosis: FolderDiagnosis) -> FolderDiagnosis:
@@ -24,15 +28,14 @@ def in_words(diagnosis: FolderDiagnosis) -> FolderDiagnosis:
     return replace(
         diagnosis,
         mistakes=by_cases(diagnosis.mistakes, merged),
-        apart=by_cases(diagnosis.apart, merged),
         notes=by_cases(diagnosis.notes, merged),
     )
 
 
 def verdict(diagnosis: FolderDiagnosis) -> str:
     """One line: how many mistakes are behind how many red cases, and their names."""
-    names = ", ".join(mistake.name for mistake in diagnosis.mistakes)
-    return ": ".join([_behind(diagnosis), *[names] * bool(diagnosis.mistakes)])
+    names = ", ".join(mistake.name for mistake in diagnosis.mistakes if mistake.name)
+    return ": ".join(filter(None, [_behind(diagnosis), names]))
 
 
 def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableType:
@@ -43,15 +46,8 @@ def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableTy
     ]
     red = len(diagnosis.folder.red)
     for mistake in diagnosis.mistakes:
-        lines = [f"  it {says}" for says in mistake.says[: None if every else _FEW]]
-        lines += [f"  at {', '.join(mistake.places)}", f"  in {_of_red(mistake.cases, red)}"]
-        lines += [f"  these numbers could as well be: {', '.join(mistake.otherwise)}"] if mistake.otherwise else []
-        lines += [f"  in {', '.join(note.cases)} also: {note.says}" for note in mistake.otherwise_in]
-        parts += [Text(f"\n{mistake.name}", style="bold red"), *map(Text, lines), Text(f"  fix: {mistake.fix}")]
-        parts += map(Text, _more(mistake, every=every))
-    for group in diagnosis.apart:
-        parts += [Text(f"\n{group.reason}", style="bold yellow"), Text(f"  in {_of_red(group.cases, red)}")]
-        parts += map(Text, _more(group, every=every))
+        title, style = (mistake.name, "bold red") if mistake.name else (mistake.sentence, "bold yellow")
+        parts += [Text(f"\n{title}", style=style), *map(Text, _lines(mistake, red, every=every))]
     parts += [Text(line, style="yellow") for line in _notes("", diagnosis.notes, every=every)]
     parts += [Text(str(error), style="bold red") for error in diagnosis.folder.refused]
     parts += [Text(line) for line in (*absent(diagnosis.folder), *contracts(diagnosis.folder.results))]
@@ -61,12 +57,22 @@ def terminal(diagnosis: FolderDiagnosis, *, every: bool = False) -> RenderableTy
     return Group(*parts, Text(closing(diagnosis.folder)))
 
 
-def _more(entry: Mistake | Apart, *, every: bool) -> Iterator[str]:
-    """What the numbers say by themselves, and which taps to record next."""
-    if entry.findings:
+def _lines(mistake: Mistake, red: int, *, every: bool) -> Iterator[str]:
+    """What it does, where, in which line of yours, what the numbers say, and which taps to record next."""
+    if mistake.name:
+        yield from (f"  it {says}" for says in mistake.says[: None if every else _FEW])
+        yield f"  at {', '.join(mistake.places)}"
+    yield f"  in {len(mistake.cases)} of {red} red cases: {', '.join(mistake.cases)}"
+    yield from (f"  your {origin}" for origin in mistake.origins[: None if every else _FEW])
+    if mistake.otherwise:
+        yield f"  these numbers could as well be: {', '.join(mistake.otherwise)}"
+    yield from (f"  in {', '.join(note.cases)} also: {note.says}" for note in mistake.otherwise_in)
+    if mistake.fix:
+        yield f"  fix: {mistake.fix}"
+    if mistake.findings:
         yield "  what the numbers say:"
-    yield from _notes("  ", entry.findings, every=every)
-    yield from _notes("  ", entry.record_next, every=every)
+    yield from _notes("  ", mistake.findings, every=every)
+    yield from _notes("  ", mistake.record_next, every=every)
 
 
 def _notes(indent: str, notes: Sequence[Note], *, every: bool) -> Iterator[str]:
@@ -78,21 +84,19 @@ def _notes(indent: str, notes: Sequence[Note], *, every: bool) -> Iterator[str]:
 
 
 def _behind(diagnosis: FolderDiagnosis) -> str:
-    red, named = len(diagnosis.folder.red), {case for mistake in diagnosis.mistakes for case in mistake.cases}
-    unexplained = {case for group in diagnosis.apart for case in group.cases}
+    red, count = len(diagnosis.folder.red), sum(bool(mistake.name) for mistake in diagnosis.mistakes)
+    named, unexplained = (
+        {case for mistake in diagnosis.mistakes if bool(mistake.name) is known for case in mistake.cases}
+        for known in (True, False)
+    )
     if not red:
         return (
             "no case is red, so there is nothing to explain" if diagnosis.folder.results else closing(diagnosis.folder)
         )
-    count = len(diagnosis.mistakes)
     subject = "no named mistake is" if not count else "one mistake is" if count == 1 else f"{count} mistakes are"
     line = f"{subject} behind {len(named - unexplained)} of {red} red cases"
     more = "there is" if named & unexplained else "it is"
     return line + (f"; in {len(unexplained)} {more} something else" if unexplained else "")
-
-
-def _of_red(cases: Sequence[str], red: int) -> str:
-    return f"{len(cases)} of {red} red cases: {', '.join(cases)}"
 
 
 def to_json(diagnosis: FolderDiagnosis) -> dict[str, Any]:
@@ -102,9 +106,18 @@ def to_json(diagnosis: FolderDiagnosis) -> dict[str, Any]:
         "exit_code": diagnosis.folder.exit_code,
         "folder": str(diagnosis.folder.path),
         "verdicts": {verdicts.case.name: verdicts.word for verdicts in diagnosis.folder.results},
-        "mistakes": [asdict(mistake) for mistake in diagnosis.mistakes],
-        "apart": [asdict(group) for group in diagnosis.apart],
+        "mistakes": [_fields(mistake, *_NAMED) for mistake in diagnosis.mistakes if mistake.name],
+        "apart": [
+            {"reason": mistake.sentence} | _fields(mistake, *_BESIDE)
+            for mistake in diagnosis.mistakes
+            if not mistake.name
+        ],
         "notes": [asdict(note) for note in diagnosis.notes],
         "refused": [refusal(error) for error in diagnosis.folder.refused],
         "missing": list(diagnosis.folder.missing),
     }
+
+
+def _fields(mistake: Mistake, *names: str) -> dict[str, Any]:
+    every = asdict(mistake)
+    return {name: every[name] for name in names}

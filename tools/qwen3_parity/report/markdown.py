@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from qwen3_golden.errors import printable
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.page.contents import Report, sentence
-from qwen3_parity.report.page.mistakes import Mistake
 from qwen3_parity.report.verdicts import own_error, worst
 from qwen3_parity.text.show import is_tokenization
 
@@ -27,7 +27,7 @@ def _lines(report: Report) -> Iterator[str]:
     compared, of = sum(verdicts.compared for verdicts in results), sum(verdicts.of for verdicts in results)
     yield f"\n{compared} of {of} {_unit(results)} compared."
     for mistake in report.mistakes[:_MISTAKES]:
-        yield from _mistake(mistake)
+        yield from _mistake(mistake, sum(bool(verdicts.exit_code) for verdicts in results))
     if len(report.mistakes) > _MISTAKES:
         yield f"\n… and {len(report.mistakes) - _MISTAKES} more."
     for error in report.refused:
@@ -41,17 +41,18 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\nBeside it, {escaped(verdicts.candidate)}: {verdicts.word}, {_share(verdicts)}."
 
 
-def _mistake(mistake: Mistake) -> Iterator[str]:
+def _mistake(mistake: Mistake, red: int) -> Iterator[str]:
     title = mistake.name or (mistake.places[0] if mistake.places else "Something else")
-    yield f"\n**{escaped(title)}** – {escaped(mistake.says)}"
+    yield f"\n**{escaped(title)}** – {escaped(mistake.sentence)}"
     if mistake.fix:
         yield f"- fix: {escaped(mistake.fix)}"
     if mistake.name and mistake.places:
         yield f"- at {escaped(', '.join(mistake.places))}"
+    yield from (f"- in your code: {escaped(line)}" for line in mistake.origins)
     yield from (f"- {escaped(line)}" for line in mistake.evidence[:_EVIDENCE])
     if mistake.cases:
         more = f" and {len(mistake.cases) - _CASES} more" if len(mistake.cases) > _CASES else ""
-        yield f"- {escaped(', '.join(mistake.cases[:_CASES]))}{more}"
+        yield f"- in {len(mistake.cases)} of {red} red cases: {escaped(', '.join(mistake.cases[:_CASES]))}{more}"
 
 
 def _taps(verdicts: Verdicts) -> Iterator[str]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from qwen3_golden import ParityError, Recording, Tensor, bug, pb, selected
+from qwen3_golden.op_table import OP_TABLE
 from qwen3_parity.checkpoints.show_weights import weights_line, weights_table
 from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.report import show_case
@@ -132,6 +133,12 @@ def to_json(recording: Recording, taps: Sequence[str] = ()) -> dict[str, Any]:
     }
 
 
+def _axes(info: pb.Tensor, case: pb.Case) -> Sequence[str]:
+    """A tensor's axes; of an operand of an op's case, which records none, those of the op's row."""
+    row = OP_TABLE[case.op].tensors.get(info.name) if case.op in OP_TABLE else None
+    return info.axes or (row.recorded_axes if row and len(row.axes) == len(info.shape) else ())
+
+
 def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
     info = tensor.info
     least, greatest, rms = (None if number == "–" else float(number) for number in _numbers(tensor))
@@ -141,7 +148,7 @@ def _tap(tensor: Tensor, case: pb.Case) -> dict[str, Any]:
         "step": info.step,
         "dtype": pb.DType.Name(info.dtype),
         "shape": list(info.shape),
-        "axes": list(info.axes),
+        "axes": list(_axes(info, case)),
         "min": least,
         "max": greatest,
         "rms": rms,
@@ -168,7 +175,7 @@ def describe(recording: Recording, taps: Sequence[str] = ()) -> Group:
             str(info.step),
             pb.DType.Name(info.dtype).lower(),
             shape,
-            " ".join(info.axes),
+            " ".join(_axes(info, recording.case)),
         )
         table.add_row(*row, *_numbers(tensor), floor)
     return Group(_head(recording), table)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from qwen3_parity.diagnosis.text import Explanation, TokenDiagnosis, TokenFault
-from qwen3_parity.judge.plain import plain
+from qwen3_parity.diagnosis.text import TokenDiagnosis, TokenFault
+from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import summary
 from qwen3_parity.text.blame import StageVerdict
@@ -33,8 +32,8 @@ def terminal(diagnosis: TokenDiagnosis) -> RenderableType:
 
 def closing(diagnosis: TokenDiagnosis) -> str:
     """How many stages are wrong on their own inputs, of how many texts."""
-    judged = sum(verdict.right is not None for verdict in diagnosis.own)
-    share = f"{judged} of {len(diagnosis.own)} stages of texts judged on their own inputs"
+    judged = sum(verdict.right is not None for verdict in diagnosis.alone)
+    share = f"{judged} of {len(diagnosis.alone)} stages of texts judged on their own inputs"
     if not diagnosis.faults:
         return f"every stage that could be judged alone is right: {share}"
     count = len(diagnosis.faults)
@@ -43,36 +42,24 @@ def closing(diagnosis: TokenDiagnosis) -> str:
 
 def named(fault: TokenFault) -> str:
     """The stage, and what is judged with it."""
-    return f"tokenizer.{fault.stage}" + (f" (with {', '.join(fault.others)})" if fault.others else "")
+    return fault.place + (f" (with {', '.join(fault.others)})" if fault.others else "")
 
 
 def lines(fault: TokenFault) -> list[str]:
     """How many texts, the first of them, and what explains it."""
     worst = fault.wrong[0]
-    count = len(fault.wrong) + len(fault.right)
+    count = len(fault.wrong) + len(fault.passing)
     out = [f"  wrong in {len(fault.wrong)} of {count} texts, first in {worst.message.name!a}"]
     actual, expected = _difference(worst)
     out += [f"    yours: {actual}", f"    right: {expected}"]
     for explanation in fault.explanations[:_SHOWN]:
-        out += _explanation(explanation)
+        out += explanations.lines(explanation, explanations.in_texts(explanation))
     if len(fault.explanations) > _SHOWN:
         others = sorted({explanation.name for explanation in fault.explanations[_SHOWN:]})
         out.append(f"  these texts do not tell it from: {', '.join(others)}")
     if not fault.explanations:
         out.append("  no known mistake gives these values")
     return out
-
-
-def _explanation(explanation: Explanation) -> list[str]:
-    doubt = (
-        f", though {explanation.seen} of {explanation.tried} right texts would be wrong too" if explanation.seen else ""
-    )
-    stage = explanation.stage.replace("_", "-")
-    return [
-        f"  {explanation.name}: {explanation.says}",
-        f"    reproduces your {stage} in {explanation.whole} of {explanation.of} texts{doubt}",
-        f"    fix: {explanation.fix}",
-    ]
 
 
 def _difference(verdict: StageVerdict) -> tuple[str, str]:
@@ -122,12 +109,12 @@ def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
                 "stage": fault.stage,
                 "others": list(fault.others),
                 "texts": [verdict.message.name for verdict in fault.wrong],
-                "of": len(fault.wrong) + len(fault.right),
+                "of": len(fault.wrong) + len(fault.passing),
                 "yours": _difference(fault.wrong[0])[0],
                 "right": _difference(fault.wrong[0])[1],
-                "explanations": [plain(asdict(explanation)) for explanation in fault.explanations],
+                "explanations": list(map(explanations.to_json, fault.explanations)),
             }
             for fault in diagnosis.faults
         ],
-        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.own),
+        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.alone),
     }

@@ -184,12 +184,12 @@ def worst(verdicts: Verdicts) -> tuple[str, str]:
     return percent(verdicts.worst.share), spoken(verdicts.worst.where, verdicts.case)
 
 
-def closing(results: Sequence[Verdicts]) -> str:
-    """One sentence over all cases."""
+def closing(results: Sequence[Verdicts], cases: int = 0, beside: str = "") -> str:
+    """One sentence over all cases; `cases` are how many where some were not judged, and `beside` why not."""
     good = sum(not verdicts.exit_code for verdicts in results)
     compared, of = sum(verdicts.compared for verdicts in results), sum(verdicts.of for verdicts in results)
     units = sorted({"stages of texts" if is_tokenization(verdicts) else "taps" for verdicts in results}, reverse=True)
-    line = f"parity in {good} of {len(results)} cases{less_than_both(results)}"
+    line = f"parity in {good} of {cases or len(results)} cases{beside}{less_than_both(results)}"
     line += f", {compared} of {of} {' and '.join(units)} compared"
     judged = [verdicts for verdicts in results if verdicts.worst and not is_tokenization(verdicts)]
     most = max(judged, key=lambda verdicts: verdicts.worst.share if verdicts.worst else 0, default=None)

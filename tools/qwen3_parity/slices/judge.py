@@ -66,10 +66,7 @@ def in_units(actual: Array, truth: Array, unit: Array, counts: Array) -> Array:
 
 
 def _regret(actual: Array, maker: int, counts: Array, network: Network) -> Array:
-    """How much better the best choice that was left out is than each that was taken, in units; order is free.
-
-    Infinite for an index twice or out of range.
-    """
+    """The regret of choices, in the units of the scores that the candidate recorded or that its own inputs give."""
     node = network.graph.node(maker)
     assert node is not None and isinstance(node.operands[0], Ref)
     source = node.operands[0].value
@@ -82,6 +79,15 @@ def _regret(actual: Array, maker: int, counts: Array, network: Network) -> Array
         scores = network.slices.value(source)
         unit = network.slices.unit(source, scores, np.ones(scores.shape, bool))
     scores, unit, taken = (np.moveaxis(x, axis, -1) for x in (scores if largest else -scores, unit, actual))
+    return np.asarray(np.where(counts, np.moveaxis(regret(scores, unit, taken), -1, axis), 0.0))
+
+
+def regret(scores: Array, unit: Array, taken: Array) -> Array:
+    """How much larger the largest score that was left out is than each that was taken, in units, along the last axis.
+
+    scores, unit: [..., size]; taken: [..., choices], indices, in any order. Infinite for an index twice or out of
+    range, and where a score is NaN.
+    """
     size = scores.shape[-1]
     inside = (taken >= 0) & (taken < size)
     index = np.where(inside, taken, 0).astype(np.int64)
@@ -89,10 +95,11 @@ def _regret(actual: Array, maker: int, counts: Array, network: Network) -> Array
     np.put_along_axis(chosen, index, True, -1)
     twice = (np.sort(index, -1)[..., 1:] == np.sort(index, -1)[..., :-1]).any(-1, keepdims=True)
     best = np.where(chosen, -np.inf, scores).max(-1, keepdims=True)
-    lost = np.maximum(best - np.take_along_axis(scores, index, -1), 0)
+    scored = np.take_along_axis(scores, index, -1)
     spread = np.hypot(unit.max(-1, keepdims=True), np.abs(scores).max(-1, keepdims=True) * 2.0**-24)
-    errors = np.where(inside & ~twice, lost / spread, np.inf)
-    return np.asarray(np.where(counts, np.moveaxis(errors, -1, axis), 0.0))
+    with np.errstate(all="ignore"):  # scores may be all 0, or infinite
+        errors = np.where(scored >= best, 0.0, (best - scored) / spread)
+    return np.where(inside & ~twice & ~np.isnan(errors), errors, np.inf)
 
 
 def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:

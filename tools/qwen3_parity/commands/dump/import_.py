@@ -10,6 +10,7 @@ import click
 from qwen3_golden import pb
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 
 _SHOWN = 12
@@ -44,9 +45,9 @@ def import_(
 ) -> None:
     """Make a recording of DUMP, tensors that were written on the inputs of GOLDEN (a file or a case's name).
 
-    DUMP is a .safetensors or .npz, a folder of .safetensors or .npy, of SGLang's .pt, or of transformers' model
-    debugger. Names of Hugging Face's modules, or of taps, need no map. What has no tap, no tensor or another shape is
-    said. Nothing is unpickled.
+    DUMP is a .safetensors or .npz, the table of raw files, or a folder of .safetensors, of .npy, of .bin with a table,
+    of SGLang's .pt, or of transformers' model debugger. Names of Hugging Face's modules, or of taps, need no map. What
+    has no tap, no tensor or another shape is said. Nothing is unpickled.
     """
     from qwen3_parity.recording.case import golden as case_of
     from qwen3_parity.recording.dumps.dump import shown
@@ -80,7 +81,7 @@ def import_(
         "unmatched": [{"name": name, "like": like} for name, like in imported.unmatched.items()],
         "other_shapes": [misfit._asdict() for misfit in imported.misfits],
         "without": list(imported.without),
-        "next_step": next_step,
+        "next": after_recording(golden, imported.path),
     }
     output.finish(0, line, lambda: data, lambda: said)
 

@@ -10,6 +10,7 @@ import click
 from qwen3_golden.wire import MAX_FILE_BYTES
 from qwen3_parity.commands import DIRECTORY, examples, model_option, output_options
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 FILE = click.Path(path_type=Path)
 
@@ -41,6 +42,7 @@ def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int 
     """
     if (model is None) == (tokenizer is None):
         raise click.UsageError("give --model or --tokenizer, one of the two")
+    refuse_unsupported()
     if model is not None:
         _export_model(model, out, part_bytes or MAX_FILE_BYTES, output)
     if part_bytes is not None:

@@ -17,6 +17,7 @@ from qwen3_golden.whole_folder import whole_folder
 from qwen3_parity.checkpoints.foreign import refuse_foreign
 from qwen3_parity.commands import examples, model_option, output_options
 from qwen3_parity.report.output import Output
+from qwen3_reference.versions import refuse_unsupported
 
 if TYPE_CHECKING:
     from qwen3_encdec import Qwen3ForSeq2SeqLM
@@ -53,6 +54,7 @@ def initialize(
     folder. A folder that was initialised before is judged by --verify as it stands, against --model: nothing is
     made, and only the result is written, as verification_passed.
     """
+    refuse_unsupported()
     from qwen3_encdec.weights.files import read_json
 
     faults: list[Any] = []

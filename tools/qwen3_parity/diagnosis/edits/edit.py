@@ -5,24 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any, NamedTuple, Protocol
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.ranks import Rank
 from qwen3_spec.aten import Kind as OpKind
 from qwen3_spec.aten import Numbers, elements, kernel_of
 from qwen3_spec.graph import LIMIT, Line, Node, result_of
-
-
-class Rank(IntEnum):
-    """How plain an edit is, on the scale of `mistakes.ranks`; of two that explain as much the plainer is said."""
-
-    CONSTANT = 0
-    LEFT_OUT = 1
-    LAYOUT = 2
-    FITTED = 3
-    MOVED = 4
-    READS = 5
 
 
 class Site(NamedTuple):

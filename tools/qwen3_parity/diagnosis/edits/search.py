@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
+from itertools import groupby, takewhile
+from typing import NamedTuple
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Rank, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.sites import alone
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.mistakes.ranks import Kind, Rank
 
 ENOUGH = 800_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
@@ -20,34 +23,18 @@ _BEST = 24
 """Edits that are tried on more than the first tap."""
 
 
-@dataclass(frozen=True)
-class Fitting:
-    """An edit that gives the first wrong tap, and at how many others it does.
-
-    `whole` taps are given in every cell, `partly` in every wrong one, `of` were tried; `taps` are the name and step of
-    those that it gives, `contradicted` right ones would be wrong with it. `share` is the worst share of the headroom,
-    `spoiled` the part of the right cells that it makes wrong, `changed` counts the ops and leaves that are others.
-    """
+class Fitting(NamedTuple):
+    """An edit that gives the first wrong tap, and how many others it does; `changed` counts its ops and leaves."""
 
     edit: Edit
-    share: float
-    whole: int
-    partly: int
-    of: int
-    contradicted: int
-    spoiled: float
-    taps: tuple[tuple[str, int], ...] = ()
-    changed: int = 0
+    said: Explanation
+    changed: int
 
     @property
-    def order(self) -> tuple[float, ...]:
+    def order(self) -> tuple[int, int, int, Rank, int]:
         """Smaller is better: explains more, contradicts less, is plainer."""
-        return (-(self.whole + self.partly), -self.whole, self.contradicted, self.edit.rank, self.changed)
-
-    @property
-    def explains_all(self) -> bool:
-        """Whether it gives every wrong tap that it was tried on."""
-        return self.whole + self.partly == self.of
+        said = self.said
+        return -said.reproduced, -said.whole, said.contradicted, said.rank, self.changed
 
     def as_good_as(self, other: Fitting) -> bool:
         """Whether it explains as much as another of its kind, contradicts no more and is as plain."""
@@ -58,7 +45,7 @@ class Fitting:
 class Searched:
     """The edits that fit, best first, the taps `tried`, and the counted `work`. `stopped`: not every edit was tried."""
 
-    fitting: Sequence[Fitting]
+    fitting: Sequence[Fitting] = ()
     tried: tuple[tuple[str, int], ...] = ()
     work: int = 0
     stopped: bool = False
@@ -77,7 +64,7 @@ def search(
     """
     wrong = [target for target in wrong if target.cells.any()]
     if not wrong:
-        return Searched(())
+        return Searched()
     first = min(wrong, key=lambda target: (len(target.region.order), -int(target.cells.sum())))
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
     layers = {numbers_of(target.region.key[0]) for target in wrong}
@@ -97,7 +84,7 @@ def search(
             if not fitting or not over():
                 fitting.append(_everywhere(edit, first, nearness, others, passing))
         fitting.sort(key=lambda each: each.order)
-        if over() or (fitting and fitting[0].explains_all):
+        if over() or (fitting and fitting[0].said.reproduced == fitting[0].said.of):
             break
     tried = tuple(target.region.key for target in (first, *others))
     return Searched(fitting, tried, work(), stopped=over())
@@ -117,12 +104,12 @@ def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
     yield known
     every = [edit for table in PLAIN for edit in table(first.region)]
     edits = [edit for edit in every if isinstance(edit, Edit)]
-    plain = [edit for edit in edits if edit.rank <= Rank.LAYOUT]
+    plain = [edit for edit in edits if edit.rank.kind <= Kind.RARE]
     yield plain
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
     yield _single(plain, first)
-    yield [edit for edit in edits if edit.rank == Rank.MOVED]
-    yield [edit for edit in edits if edit.rank == Rank.READS]
+    rarer = sorted((edit for edit in edits if edit not in plain), key=lambda edit: edit.rank)
+    yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
 
 
 def _single(edits: Iterable[Edit], first: Target) -> Iterator[Edit]:
@@ -151,14 +138,19 @@ def _everywhere(
     every = [nearness, *(target.of(edit) for target in others)]
     fits = [each for each in every if each.fits]
     taps = [target.region.key for target, near in zip([first, *others], every, strict=True) if near.fits]
-    return Fitting(
-        edit=edit,
+    said = Explanation(
+        edit.name,
+        edit.says,
+        fix="as the checkpoint and the case have it",
+        place="",
         share=max(each.share for each in fits),
         whole=sum(each.whole for each in fits),
         partly=sum(not each.whole for each in fits),
         of=len(every),
         contradicted=sum(target.spoiled_by(edit) for target in passing),
+        passing=len(passing),
         spoiled=max(each.spoiled for each in fits),
+        rank=edit.rank,
         taps=tuple(taps),
-        changed=sum(_cost(site) * len(first.region.at(site)) for site in edit.changes),
     )
+    return Fitting(edit, said, sum(_cost(site) * len(first.region.at(site)) for site in edit.changes))

@@ -159,7 +159,8 @@ class Target:
 
 
 def _norm(values: Array) -> float:
-    return float(np.sqrt(np.sum(np.square(values, dtype=np.float64)))) if values.size else 0.0
+    with np.errstate(over="ignore"):  # then it is infinite
+        return float(np.sqrt(np.sum(np.square(values, dtype=np.float64)))) if values.size else 0.0
 
 
 def target(network: Network, name: str, step: int) -> Target | None:

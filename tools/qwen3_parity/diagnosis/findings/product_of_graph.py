@@ -15,7 +15,7 @@ from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import ROUNDOFF
 from qwen3_spec.graph import Ref
 
-_SAME = frozenset({"view", "_unsafe_view", "reshape", "alias", "clone", "contiguous", "_to_copy"})
+_SAME = frozenset({"view", "_unsafe_view", "reshape", "alias", "clone", "contiguous", "_to_copy", "type_as"})
 """Ops after which numbers stand in the same order."""
 _TURNED = frozenset({"t", "transpose", "permute", "numpy_T"})
 _OPERANDS = {"linear": (0, 1, 2), "mm": (0, 1, None), "matmul": (0, 1, None), "addmm": (1, 2, 0)}

@@ -6,7 +6,7 @@ import numpy as np
 
 from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
-from qwen3_parity.blame.replay import expected, gather
+from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values, made_once
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
 from qwen3_parity.diagnosis.judged import Judged
@@ -60,7 +60,7 @@ def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
         beyond = bool(judged.evidence.others) and step > _STEPS
         if item is None or golden is None or not isinstance(values, Values) or beyond:
             return None
-        evidence = gather(values.another(), item, Scope(golden))
+        evidence = TapJudge(values.another(), Scope(golden)).evidence(item)
     if isinstance(evidence, str) or evidence.actual.shape[-1:] != (outputs,):
         return None
     y = np.asarray(evidence.actual, np.float64).reshape(-1, outputs)

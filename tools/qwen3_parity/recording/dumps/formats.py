@@ -9,10 +9,14 @@ from pathlib import Path
 from qwen3_parity.recording.dumps.debugger import TREE, read_debugger
 from qwen3_parity.recording.dumps.dump import Dump, files, is_folder, listed, natural, reading, refused
 from qwen3_parity.recording.dumps.numpy_files import read_npy, read_npys, read_npz
+from qwen3_parity.recording.dumps.raw_files import ENDING, read_raw, table_of
 from qwen3_parity.recording.dumps.safetensors_files import read_files
 
-_WANTED = "a .safetensors, an .npz, or a folder of .safetensors, .npy, SGLang's .pt or transformers' model debugger"
-_ENDINGS = (".safetensors", ".npy", ".pt")
+_WANTED = (
+    "a .safetensors, an .npz, the table of raw files, or a folder of .safetensors, .npy, .bin with a table, "
+    "SGLang's .pt or transformers' model debugger"
+)
+_ENDINGS = (".safetensors", ".npy", ".pt", ENDING)
 
 
 def read_dump(path: Path, opened: ExitStack) -> Dump:
@@ -51,6 +55,8 @@ def _file(path: Path, opened: ExitStack) -> Dump:
             return Dump(path, "NumPy", read_npz(path, opened))
         case ".npy":
             return Dump(path, "NumPy", [read_npy(path)])
+        case ".json" | ".csv" | ".tsv":
+            return Dump(path, "raw", read_raw(path))
     raise refused(path, "this is no dump that can be read", _WANTED, path.name, "save the tensors as safetensors")
 
 
@@ -67,6 +73,8 @@ def _folder(path: Path) -> Dump | None:
         from qwen3_parity.recording.dumps.sglang import read_sglang
 
         return Dump(path, "SGLang", read_sglang(by_ending[".pt"]))
+    if ENDING in by_ending:
+        return Dump(path, "raw", read_raw(table_of(path)))
     if ".safetensors" in by_ending:
         return Dump(path, "safetensors", read_files(by_ending[".safetensors"]))
     return Dump(path, "NumPy", read_npys(by_ending[".npy"])) if by_ending else None

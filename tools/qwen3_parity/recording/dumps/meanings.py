@@ -93,7 +93,7 @@ class _Known:
 
     def meaning(self, name: str) -> Meaning | None:
         """What a name means, None for nothing."""
-        readings = [(name, "output", 0), *_ends(name)]
+        readings = [(name, "output", 0), *ends(name)]
         for path, end, number in readings:
             for entry, expression in self.map:
                 match = expression.fullmatch(path) if (end, number) == (entry.end, entry.number) else None
@@ -116,7 +116,8 @@ class _Known:
         return Meaning(Named(name, (pattern,)), layer)
 
 
-def _ends(name: str) -> list[tuple[str, str, int]]:
+def ends(name: str) -> list[tuple[str, str, int]]:
+    """The path, the end and its number in a name that says whether it goes in or comes out; empty for another."""
     match = _END.fullmatch(name)
     return [(match["path"], match["end"], int(match["number"] or 0))] if match else []
 
@@ -136,7 +137,7 @@ def _expression(path: str) -> re.Pattern[str]:
 
 def _usual(names: Sequence[str], stack: str) -> list[Named]:
     """Hugging Face's modules among what a dump names."""
-    paths = {general(path) for name in names for path, _, _ in [(name, "", 0), *_ends(name)]}
+    paths = {general(path) for name in names for path, _, _ in [(name, "", 0), *ends(name)]}
     paths |= {path.removesuffix(".inv_freq") for path in paths}
     entries = [_HEAD] if stack == "decoder" else []
     for row in usual_rows(paths, stack):

@@ -89,7 +89,7 @@ def _loaded(path: Path) -> Any:
 
 
 def _dumped(path: Path, tags: Mapping[str, str], value: Any) -> Dumped | None:
-    from qwen3_reference.capture.torch_tensors import DTYPES
+    from qwen3_reference.torch_tensors import DTYPES
 
     if not _is_plain(value):
         return None
@@ -111,6 +111,6 @@ def _is_plain(value: Any) -> bool:
     """Whether a value is a tensor of numbers that a recording can hold."""
     import torch
 
-    from qwen3_reference.capture.torch_tensors import DTYPES
+    from qwen3_reference.torch_tensors import DTYPES
 
     return isinstance(value, torch.Tensor) and value.layout == torch.strided and value.dtype in DTYPES

@@ -10,11 +10,12 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from qwen3_golden import ParityError, Recording, Tensor, pb
+from qwen3_golden import Array, ParityError, Recording, Tensor, pb
 from qwen3_golden.whole import temporary
 from qwen3_parity.recording.dumps.safetensors_files import DTYPES
 
-_WORDS = {code: word for word, (code, _) in DTYPES.items()}
+WORDS = {code: word for word, (code, _) in DTYPES.items()}
+"""The schema's dtype -> safetensors' word."""
 
 
 def named(recording: Recording) -> dict[str, Tensor]:
@@ -62,17 +63,25 @@ def _npz(file: BinaryIO, _recording: Recording, tensors: Mapping[str, Tensor]) -
 
 
 def _safetensors(file: BinaryIO, recording: Recording, tensors: Mapping[str, Tensor]) -> None:
-    # The widest first, as the library does: readers map the file, and elements stand at multiples of their size.
-    widest = sorted(tensors, key=lambda name: -tensors[name].array.itemsize)
     axes = {name: list(tensor.info.axes) for name, tensor in tensors.items()}
-    header: dict[str, Any] = {"__metadata__": {"case": recording.case.name, "axes": json.dumps(axes)}}
+    arrays = {name: (tensor.info.dtype, tensor.array) for name, tensor in tensors.items()}
+    write_safetensors(file, arrays, {"case": recording.case.name, "axes": json.dumps(axes)})
+
+
+def write_safetensors(
+    file: BinaryIO, arrays: Mapping[str, tuple[pb.DType, Array]], metadata: Mapping[str, str]
+) -> None:
+    """Write arrays with their dtypes, bfloat16 as uint16 bits: the same arrays in the same order, the same bytes."""
+    # The widest first, as the library does: readers map the file, and elements stand at multiples of their size.
+    widest = sorted(arrays, key=lambda name: -arrays[name][1].itemsize)
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
     end = 0
     for name in widest:
-        tensor = tensors[name]
-        begin, end = end, end + tensor.array.nbytes
-        header[name] = {"dtype": _WORDS[tensor.info.dtype], "shape": tensor.array.shape, "data_offsets": [begin, end]}
+        dtype, array = arrays[name]
+        begin, end = end, end + array.nbytes
+        header[name] = {"dtype": WORDS[dtype], "shape": array.shape, "data_offsets": [begin, end]}
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
     file.write(len(text).to_bytes(8, "little") + text)
     for name in widest:
-        file.write(np.ascontiguousarray(tensors[name].array).reshape(-1).view(np.uint8).data)
+        file.write(np.ascontiguousarray(arrays[name][1]).reshape(-1).view(np.uint8).data)

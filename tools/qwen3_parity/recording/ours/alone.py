@@ -12,7 +12,7 @@ from qwen3_encdec.attention import probabilities, scaled_scores, weighted_values
 from qwen3_encdec.masks import additive_mask
 from qwen3_encdec.rope import apply_rotary, rotary_tables
 from qwen3_golden import Place, Recording, Tensor, place, tensor
-from qwen3_reference.capture.torch_tensors import to_numpy, to_torch
+from qwen3_reference.torch_tensors import to_numpy, to_torch
 
 Inputs = Sequence[torch.Tensor]
 

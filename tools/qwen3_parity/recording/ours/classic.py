@@ -16,6 +16,7 @@ from qwen3_encdec.weights.files import read_tensors, stored_tensors
 from qwen3_golden import Array, ParityError, pb, table
 from qwen3_parity.recording.record import ARITHMETIC, Tap
 from qwen3_reference.binding import attach, emit
+from qwen3_reference.checkpoints.classic_weights import classic_network
 from qwen3_spec.ops import OPS
 
 BACKENDS = {"eager": pb.EAGER, "sdpa": pb.SDPA}
@@ -23,10 +24,6 @@ _END = {"pre_norm": "norm", "post_norm": "last_hidden_state"}
 _MODULES = {
     f"layers.{{layer}}.{linear}": f"layers.{{layer}}.feed_forward.{linear}" for linear in ("linear1", "linear2")
 }
-
-
-def _network(case: pb.Case) -> str:
-    return "pre_norm" if case.config.classic_encoder.norm_first else "post_norm"
 
 
 def _refuse(case: pb.Case, rule: str, expected: object, got: object) -> ParityError:
@@ -55,7 +52,7 @@ def _load(case: pb.Case, directory: Path, dtype: torch.dtype) -> tuple[Transform
         strange = [*keys.unexpected_keys, *sorted(set(keys.missing_keys) - unused)]
         raise _refuse(case, "the checkpoint is another network's", "its tensors and no others", ", ".join(strange))
     model.to(dtype).train(mode=False)
-    named = {f"{_network(case)}.{name}": p for name, p in model.named_parameters() if name not in unused}
+    named = {f"{classic_network(case.config)}.{name}": p for name, p in model.named_parameters() if name not in unused}
     return model, named
 
 
@@ -78,7 +75,7 @@ class ClassicEncoder:
         mask = torch.from_numpy(inputs["input.encoder_attention_mask"].copy())
 
         layers: Any = self.model.layers
-        network, built_as = _network(case), "pre_norm" if layers[0].pre_norm else "post_norm"
+        network, built_as = classic_network(case.config), "pre_norm" if layers[0].pre_norm else "post_norm"
 
         def named(name: str) -> str:  # hooked as its blocks are built, judged as the case wants them
             last = name.removeprefix(f"{built_as}.")

@@ -10,7 +10,7 @@ from transformers import LogitsProcessorList
 
 from qwen3_encdec import Qwen3ForSeq2SeqLM
 from qwen3_golden import Array, pb
-from qwen3_reference.cases.generation_settings import generate_options
+from qwen3_reference.cases.generation import generate_options
 from qwen3_spec.ops.argmax import choosing_steps
 
 Tap = Callable[[str, int, torch.Tensor], None]

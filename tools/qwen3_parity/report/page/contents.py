@@ -10,23 +10,33 @@ from typing import Any
 
 from qwen3_golden import Array, ParityError, Recording, pattern_of
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.diagnosis.tap_elements import elements_of
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.elements import Elements
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.report.page.mistakes import Mistake
-from qwen3_parity.report.page.sides import arithmetic, backend, provenance, recordings_of
+from qwen3_parity.report.page.sides import (
+    arithmetic,
+    backend,
+    model_of,
+    provenance,
+    recorded_on,
+    recordings_of,
+    shown_path,
+)
 from qwen3_parity.report.page.texts import texts_of
 from qwen3_parity.report.remarks import alone, less_than_both, remarks
 from qwen3_parity.report.verdicts import NOT_PROVEN, of_budget, summary
-from qwen3_parity.text.show import is_tokenization, shown_problems
+from qwen3_parity.text.show import is_tokenization
 
 _PICTURES, _PICTURES_OF_MANY, _ALL_PICTURES = 14, 4, 120
 """Taps of a page's only case, of one of several, and of all together, that are shown element by element."""
 _PROBLEMS = 150
 _LISTED = 400
+_SAID = 2
+"""Mistakes of a case that are said in the headline."""
 
 
 @dataclass(frozen=True)
@@ -60,8 +70,8 @@ def contents(report: Report) -> dict[str, Any]:
         "good": bool(report.results) and not _failed(report),
         "compared": sum(verdicts.compared for verdicts in report.results),
         "of": sum(verdicts.of for verdicts in report.results),
-        "mistakes": [asdict(mistake) for mistake in report.mistakes],
-        "refused": [str(error) for error in report.refused],
+        "mistakes": [asdict(mistake) | {"says": mistake.sentence} for mistake in report.mistakes],
+        "refused": [str(error).replace(error.where, shown_path(error.where, "")) for error in report.refused],
         "missing": list(report.missing),
         "cases": cases,
         "history": list(report.history),
@@ -74,7 +84,7 @@ def _failed(report: Report) -> list[Verdicts]:
 
 
 def sentence(report: Report) -> str:
-    """The verdict in one sentence."""
+    """The verdict in one sentence, and what the mistake is where it is one."""
     results, failed = report.results, _failed(report)
     if not results:
         return "Nothing was checked"
@@ -83,36 +93,35 @@ def sentence(report: Report) -> str:
         more = f", and {refused} {'file was' if refused == 1 else 'files were'} refused" if refused else ""
         where = results[0].case.name if len(results) == 1 else f"all {len(results)} cases"
         return f"Parity in {where}{less_than_both(results)}{more}"
-    names = [mistake.name for mistake in report.mistakes if mistake.name]
-    return _of_one(results[0], names, report) if len(results) == 1 else _of_several(failed, names, report)
+    named = [mistake for mistake in report.mistakes if mistake.name]
+    return _of_one(results[0], named, report) if len(results) == 1 else _of_several(failed, named, report)
 
 
-def _of_one(verdicts: Verdicts, names: Sequence[str], report: Report) -> str:
+def _of_one(verdicts: Verdicts, named: Sequence[Mistake], report: Report) -> str:
     start = f"{verdicts.word.capitalize()} in {verdicts.case.name}"
-    if names:
-        return f"{start}: {_and(names)}"
+    if named:
+        says = [f"it {mistake.sentence}" for mistake in named[:_SAID]]
+        more = len(named) - len(says)
+        rest = [f"{more} more mistake{'s' if more > 1 else ''}"] if more else []
+        return f"{start}: {', and '.join([*says, *rest])}"
     wrong = _places(verdicts) or [place for mistake in report.mistakes if mistake.link for place in mistake.places]
     return f"{start}: {wrong[0]} is wrong on its own inputs" if wrong else start
 
 
-def _of_several(failed: Sequence[Verdicts], names: Sequence[str], report: Report) -> str:
+def _of_several(failed: Sequence[Verdicts], named: Sequence[Mistake], report: Report) -> str:
     start = f"{len(failed)} of {len(report.results)} cases without parity"
-    if not names:
+    if not named:
         return start
-    explained = {case for mistake in report.mistakes if mistake.name for case in mistake.cases}
+    explained = {case for mistake in named for case in mistake.cases}
     whole = "it" if len(failed) == 1 else "them"
     which = whole if len(explained) == len(failed) else f"{len(explained)} of them"
-    are = f"{_and(names)} is behind" if len(names) == 1 else f"{len(names)} mistakes are behind"
-    return f"{start}: {are} {which}"
+    if len(named) == 1:
+        return f"{start}, one mistake behind {which}: it {named[0].sentence}"
+    return f"{start}: {len(named)} mistakes are behind {which}"
 
 
 def _places(verdicts: Verdicts) -> list[str]:
     return [spoken(pattern_of(name).replace("{layer}", "*"), verdicts.case) for name in verdicts.wrong_alone]
-
-
-def _and(words: Sequence[str]) -> str:
-    shown = list(words[:3]) + ([f"{len(words) - 3} more"] if len(words) > 3 else [])
-    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"
 
 
 def _case(
@@ -136,16 +145,20 @@ def _case(
         "where": "" if verdicts.worst is None else verdicts.worst.where,
         "summary": summary(verdicts),
         **(_texts(verdicts, both) if is_tokenization(verdicts) else _network(verdicts, both, weights, most, order)),
-        "golden": verdicts.golden,
-        "candidate": verdicts.candidate,
+        "golden": shown_path(verdicts.golden, verdicts.case.name),
+        "candidate": shown_path(verdicts.candidate, verdicts.case.name),
+        "model": "" if both is None else model_of(both[1]),
+        "checkpoints": list(
+            dict.fromkeys(checkpoint.name for checkpoint in verdicts.case.checkpoint if checkpoint.name)
+        ),
+        "date": recorded_on(Path(verdicts.candidate)),
         "alone": alone(verdicts),
         "remarks": remarks(verdicts),
         "names": list(names),
         "ops": list(ops),
         "rows": rows,
         "problems": {order[key]: problem for key, problem in _problems(verdicts)},
-        "structural": [str(problem) for problem in verdicts.structural],
-        "first": [str(problem) for problem in shown_problems(verdicts)[:3]],
+        "structural": [_near(str(problem), verdicts) for problem in verdicts.structural],
         "coverage": _coverage(verdicts),
         "provenance": [] if both is None else provenance(*both),
         "other": None if against is None else _beside(verdicts, against),
@@ -222,13 +235,22 @@ def _problems(verdicts: Verdicts) -> Iterator[tuple[tuple[str, int], dict[str, s
     for tap in failing[:_PROBLEMS]:
         assert tap.problem is not None
         fields = ("where", "rule", "expected", "got", "next_step", "fault")
-        yield (tap.name, tap.step), {name: getattr(tap.problem, name) for name in fields}
+        yield (tap.name, tap.step), {name: _near(getattr(tap.problem, name), verdicts) for name in fields}
+
+
+def _near(text: str, verdicts: Verdicts) -> str:
+    """A text with both files of a case as the page calls them."""
+    for path in (verdicts.golden, verdicts.candidate):
+        text = text.replace(path, shown_path(path, verdicts.case.name))
+    return text
 
 
 def _pictures(
     verdicts: Verdicts, golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None, most: int
 ) -> dict[tuple[str, int], Elements]:
-    keys = [(tap.name, tap.step) for tap in worst_taps(verdicts.taps, most)]
+    begins = [tap for tap in verdicts.taps if tap.own is not None and not (tap.own.reason or tap.own.passed)][:1]
+    shown = dict.fromkeys((tap.name, tap.step) for tap in (*begins, *worst_taps(verdicts.taps, most)))
+    keys = list(shown)[:most]
     if not keys:
         return {}
     if weights is None and any(tap.judged_alone for tap in verdicts.taps):
@@ -289,7 +311,7 @@ def _beside(verdicts: Verdicts, against: Verdicts) -> dict[str, Any]:
     theirs = {(tap.name, tap.step): tap.passed for tap in against.taps}
     common = good.keys() & theirs.keys()
     return {
-        "candidate": against.candidate,
+        "candidate": shown_path(against.candidate, against.case.name),
         "word": against.word,
         "good": not against.exit_code,
         "summary": summary(against),

@@ -1,10 +1,11 @@
-"""The page itself: one file with its style, its script, its data and, with the extra [report], the plotting library."""
+"""The page itself: one file with its style, its script, its data and the plotting library."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -18,51 +19,43 @@ from qwen3_parity.report.page.plots import PLOTS, drawing_code, specification
 _HERE = Path(__file__).parent
 _SCRIPTS = ("page.js", "map.js", "texts.js", "taps.js", "plots.js", "start.js")
 
+_NAMED = 3
+"""Models that the page's head names."""
 _UNITS = {"taps": "taps", "texts": "stages of texts"}
 
 
-def html(report: Report, *, plots: bool | None = None) -> str:
-    """One page of HTML that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs.
-
-    `plots`: whether the plotting library comes along, by default where the extra [report] is installed. Raises
-    `ModuleNotFoundError` when it is asked for and is not.
-    """
+def html(report: Report) -> str:
+    """One page that asks nothing from anywhere; what recordings hold is escaped, and no script of theirs runs."""
     shown = contents(report)
-    code = "" if plots is False else _library(required=plots is True)
-    shown["plots"] = {name: specification(name) for name in PLOTS} if code else {}
-    return _page(shown, code)
+    shown["plots"] = {name: specification(name) for name in PLOTS}
+    return _page(shown, inline(drawing_code()))
 
 
-def _library(*, required: bool) -> str:
-    try:
-        return drawing_code()
-    except ModuleNotFoundError:
-        if required:
-            raise
-        return ""
-
-
-def _page(shown: dict[str, Any], code: str) -> str:
+def _page(shown: dict[str, Any], library: str) -> str:
     environment = Environment(
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     script = "(() => {\n" + "".join((_HERE / name).read_text(encoding="utf-8") for name in _SCRIPTS) + "})();"
     cases = shown["cases"]
+    days = sorted({case["date"] for case in cases} - {""})
     return environment.get_template("page.html.jinja").render(
         {name: shown[name] for name in ("sentence", "good", "compared", "of", "mistakes", "refused", "missing")},
         cases=cases,
         history=shown["history"],
         not_proven=shown["not_proven"],
         single=cases[0] if len(cases) == 1 else None,
+        models=_few([case["model"] for case in cases]),
+        recorded=" to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+        red=sum(not case["good"] for case in cases),
         unit=" and ".join(dict.fromkeys(_UNITS[case["kind"]] for case in cases)) or "taps",
         worst=_worst,
         share=_share,
         permalink=permalink,
         style=(_HERE / "page.css").read_text(encoding="utf-8"),
-        library=inline(code),
+        library=library,
         script=inline(script),
         data=embedded(shown),
-        hashes=" ".join(_hash(inline(source)) for source in (code, script) if source),
+        hashes=" ".join(map(_hash, (library, inline(script)))),
     )
 
 
@@ -86,6 +79,13 @@ def inline(code: str) -> str:
 
 def _hash(code: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(code.encode()).digest()).decode()}'"
+
+
+def _few(words: Iterable[str]) -> str:
+    """Words each once, the first ones and how many more there are."""
+    words = list(dict.fromkeys(filter(None, words)))
+    more = f" and {len(words) - _NAMED} more" if len(words) > _NAMED else ""
+    return ", ".join(words[:_NAMED]) + more
 
 
 def _worst(case: dict[str, Any]) -> str:

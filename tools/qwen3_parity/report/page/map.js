@@ -45,6 +45,7 @@ function legend(one) {
   made.append(element("span", {}, texts ? "A row a stage, a column a text." : alone ? "Left half: the op alone, on its own inputs. Right half: the run up to there." : "The run up to there; no op was judged alone."));
   const shown = texts ? [[0, "equal"], [6, "differs"]] : LEVELS.map(([, words], number) => [number, words]);
   for (const [number, words] of shown) made.append(element("span", {}, element("i", {class: `l${number}`}), words));
+  if (accused(one, COLUMN.own)) made.append(element("span", {}, element("i", {class: "l6 pale"}), "pale: right alone, only passes on what came before"));
   if (alone) made.append(element("span", {}, element("i", {class: "none"}), "not judged"));
   return made;
 }
@@ -52,7 +53,7 @@ function legend(one) {
 function table(one, sides) {
   const {rows, layers} = cellsOf(one, sides), texts = one.kind === "texts";
   const wide = layers.filter((layer) => layer !== null).length <= 5;
-  const first = blamed(one, rows, sides);
+  const first = blamed(one, rows, sides), victims = accused(one, sides[0]);
   const head = element("tr", {}, element("td", {}));
   for (const layer of layers) head.append(element("th", {scope: "col"}, layer === null ? "" : texts ? String(layer) : wide ? `layer ${layer}` : String(layer)));
   const body = element("tbody");
@@ -65,7 +66,7 @@ function table(one, sides) {
     for (const layer of layers) {
       const cell = row.cells.get(layer), box = element("td", {class: layer === null ? "outside" : null});
       if (cell) {
-        const made = half(one, row, layer, cell, wide, cell === first);
+        const made = half(one, row, layer, cell, wide, cell === first, victims);
         box.append(made);
         cells.push(made);
       } else cells.push(null);
@@ -76,7 +77,20 @@ function table(one, sides) {
   }
   const made = element("table", {class: wide ? "wide" : ""}, element("thead", {}, head), body);
   arrows(made, links);
-  return element("div", {class: "scroll", role: "region", "aria-label": `Map: ops by layers, ${sides[1] === COLUMN.other ? "the other candidate" : "the candidate"}`, tabindex: "0"}, made);
+  return edged(element("div", {class: "scroll", role: "region", "aria-label": `Map: ops by layers, ${sides[1] === COLUMN.other ? "the other candidate" : "the candidate"}`, tabindex: "0"}, made));
+}
+
+/** A fade at the edge behind which a box that scrolls has more. */
+function edged(box) {
+  const around = element("div", {class: "edge"}, box), look = () => around.classList.toggle("more", box.scrollLeft + box.clientWidth < box.scrollWidth - 1);
+  box.addEventListener("scroll", look, {passive: true});
+  new ResizeObserver(look).observe(box);
+  return around;
+}
+
+/** Whether an op of the case is wrong by itself: then what is red behind it, and right alone, is only a victim. */
+function accused(one, side) {
+  return one.rows.some((row) => isNumber(row[side]) && !(number(row[side]) <= 1));
 }
 
 /** The cell of the first tap in execution order that is wrong alone, or else beyond its budget: where it starts. */
@@ -88,13 +102,13 @@ function blamed(one, rows, sides) {
   return rows.find((row) => row.stack === stack && row.place === place).cells.get(layer);
 }
 
-function half(one, row, layer, cell, wide, first) {
-  const alone = isNumber(cell.own), name = nameOf(one, cell.row);
+function half(one, row, layer, cell, wide, first, victims) {
+  const alone = isNumber(cell.own), victim = victims && !(alone && !(number(cell.own) <= 1)), name = nameOf(one, cell.row);
   const text = (value) => wide && isNumber(value) && number(value) > 1 ? short(value) : !wide && isNumber(value) && !(number(value) <= 1) ? "!" : "";
   const label = `${row.place}${layer === null ? "" : one.kind === "texts" ? `, text ${layer}` : `, layer ${layer}`}: ${alone ? `alone ${share(cell.own)}, ` : ""}run ${share(cell.run)} of its budget${first ? "; it starts here" : ""}`;
   const made = element("a", {class: first ? "cell first" : "cell", href: link({tap: name, step: cell.row[COLUMN.step]}), "aria-label": label, title: label, tabindex: "-1"});
   if (one.kind !== "texts") made.append(element("i", {class: level(cell.own)}, text(cell.own)));
-  made.append(element("i", {class: level(cell.run)}, text(cell.run)));
+  made.append(element("i", {class: victim ? `${level(cell.run)} pale` : level(cell.run)}, text(cell.run)));
   return made;
 }
 

@@ -3,38 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.judge.spoken import spoken
-from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, reproduces, size, unexplained
+from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, size, unexplained
 from qwen3_parity.report.diagnoses import name as place_of
+from qwen3_parity.report.explanations import in_taps
 from qwen3_parity.report.folder_diagnosis import in_words
 
 if TYPE_CHECKING:  # a diagnosis of texts needs the extra [reference]
     from qwen3_parity.diagnosis.answer import Diagnosis
     from qwen3_parity.diagnosis.explained import Explained
+    from qwen3_parity.diagnosis.explanation import Explanation
     from qwen3_parity.diagnosis.text import TokenDiagnosis
-    from qwen3_parity.folder.diagnose import FolderDiagnosis, Note
+    from qwen3_parity.folder.diagnose import FolderDiagnosis
 
 _OTHERWISE = 4
-
-
-@dataclass(frozen=True)
-class Mistake:
-    """A mistake behind what is wrong: `says` completes "it …"; `name` is empty where none is known.
-
-    `places` are patterns of taps, `link` the case and the first tap (name, step) that show it, `cases` a folder's.
-    """
-
-    name: str
-    says: str
-    fix: str
-    places: tuple[str, ...]
-    evidence: tuple[str, ...] = ()
-    otherwise: tuple[str, ...] = ()
-    cases: tuple[str, ...] = ()
-    link: tuple[str, str, int] | None = None
 
 
 def mistakes_of(diagnosis: Diagnosis) -> list[Mistake]:
@@ -50,33 +36,42 @@ def mistakes_of_texts(diagnosis: TokenDiagnosis) -> list[Mistake]:
 
 def mistakes_of_folder(diagnosis: FolderDiagnosis) -> list[Mistake]:
     """The mistakes behind a folder's red cases, those with a name first."""
-    return list(_of_folder(in_words(diagnosis)))
+    return [replace(mistake, evidence=tuple(_more(mistake))) for mistake in in_words(diagnosis).mistakes]
 
 
 def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:
     for fault in diagnosis.faults:
         yield _of_fault(fault, diagnosis.verdicts.case.name)
     for parameter in diagnosis.parameters:
-        yield Mistake("", f"parameter {parameter.name} {parameter.says}", "", (parameter.name,))
+        yield Mistake("", (f"parameter {parameter.name} {parameter.says}",), places=(parameter.name,))
     for misplaced in diagnosis.misplaced:
         place = misplaced.place.replace("{layer}", "*")
-        yield Mistake("", MISPLACED, TO_MEND, (place,))
+        yield Mistake("", (MISPLACED,), TO_MEND, (place,))
 
 
 def _of_fault(fault: Explained, case: str) -> Mistake:
     first = fault.fault.wrong[0]
     link = case, first.name, first.step
     short = fault.fault.place.rpartition(".")[2]
-    evidence = [f"{short}: {size(fault)}"]
+    evidence, origins = [f"{short}: {size(fault)}"], tuple(filter(None, [str(fault.origin or "")]))
     if not fault.explanations:
         said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
-        return Mistake("", says, "", (place_of(fault),), (*evidence, *_beside(fault)), link=link)
+        evidence += _beside(fault)
+        return Mistake("", (says,), "", (place_of(fault),), evidence=tuple(evidence), link=link, origins=origins)
     best = fault.explanations[0]
-    evidence.append(f"{short}: {reproduces(best, 'the')}")
-    others = [explanation.name for explanation in fault.explanations[1:_OTHERWISE] if explanation.as_good_as(best)]
-    evidence += _beside(fault)
-    return Mistake(best.name, best.says, best.fix, (place_of(fault),), tuple(evidence), tuple(others), link=link)
+    evidence += [f"{short}: {in_taps(best, 'the')}", *_beside(fault)]
+    return replace(
+        _of(best, place_of(fault)),
+        otherwise=tuple(each.name for each in fault.explanations[1:_OTHERWISE] if each.as_good_as(best)),
+        evidence=tuple(evidence),
+        link=link,
+        origins=origins,
+    )
+
+
+def _of(explanation: Explanation, place: str) -> Mistake:
+    return Mistake(explanation.name, (explanation.says,), explanation.fix, (place,))
 
 
 def _beside(fault: Explained) -> Iterator[str]:
@@ -90,57 +85,40 @@ def _of_texts(diagnosis: TokenDiagnosis) -> Iterator[Mistake]:
     from qwen3_parity.report.text_diagnoses import lines, named
 
     for fault in diagnosis.faults:
-        link = diagnosis.verdicts.case.name, f"tokenizer.{fault.stage}", _index(diagnosis, fault.stage)
-        said = [line.strip() for line in lines(fault)]
-        best = fault.explanations[0] if fault.explanations else None
-        if best is None:
-            yield Mistake("", "no known mistake gives these values", "", (named(fault),), tuple(said[:3]), link=link)
-            continue
-        reproduces = f"reproduces {best.whole} of {best.of} texts"
-        others = tuple(explanation.name for explanation in fault.explanations[1:_OTHERWISE])
-        yield Mistake(best.name, best.says, best.fix, (named(fault),), (*said[:3], reproduces), others, link=link)
+        mistake, evidence = Mistake("", ("no known mistake gives these values",), places=(named(fault),)), list[str]()
+        for best in fault.explanations[:1]:
+            mistake, evidence = _of(best, named(fault)), [f"reproduces {best.whole} of {best.of} texts"]
+        yield replace(
+            mistake,
+            otherwise=tuple(explanation.name for explanation in fault.explanations[1:_OTHERWISE]),
+            evidence=(*(line.strip() for line in lines(fault)[:3]), *evidence),
+            link=(diagnosis.verdicts.case.name, fault.place, _index(diagnosis, fault.stage)),
+        )
 
 
 def _index(diagnosis: TokenDiagnosis, stage: str) -> int:
     return next((tap.step for tap in diagnosis.verdicts.taps if tap.op == stage and not tap.passed), 0)
 
 
-def _of_folder(diagnosis: FolderDiagnosis) -> Iterator[Mistake]:
-    red = len(diagnosis.folder.red)
-    for mistake in diagnosis.mistakes:
-        says, others = "; it ".join(mistake.says[:_OTHERWISE]), tuple(mistake.otherwise)
-        evidence = (
-            f"in {len(mistake.cases)} of {red} red cases",
-            *_more(mistake.otherwise_in, mistake.findings, mistake.record_next),
-        )
-        yield Mistake(mistake.name, says, mistake.fix, tuple(mistake.places), evidence, others, tuple(mistake.cases))
-    for group in diagnosis.apart:
-        evidence = (f"in {len(group.cases)} of {red} red cases", *_more((), group.findings, group.record_next))
-        yield Mistake("", group.reason, "", (), evidence, (), tuple(group.cases))
-
-
-def _more(otherwise: Sequence[Note], findings: Sequence[Note], record_next: Sequence[Note]) -> Iterator[str]:
+def _more(mistake: Mistake) -> Iterator[str]:
     """What the cases' own diagnoses say of a mistake."""
-    yield from (f"in {', '.join(note.cases)} it could as well be {note.says}" for note in otherwise)
-    for note in (*findings[:_OTHERWISE], *record_next[:_OTHERWISE]):
+    yield from (f"in {', '.join(note.cases)} it could as well be {note.says}" for note in mistake.otherwise_in)
+    for note in (*mistake.findings[:_OTHERWISE], *mistake.record_next[:_OTHERWISE]):
         yield f"{note.says} (in {', '.join(note.cases)})"
 
 
 def _together(single: Sequence[Mistake]) -> Iterator[Mistake]:
     """Places that the same named mistake explains, as one."""
 
-    def key_of(mistake: Mistake) -> tuple[str, str | tuple[str, ...]]:
+    def key_of(mistake: Mistake) -> tuple[str, tuple[str, ...]]:
         return mistake.name, mistake.says if mistake.name else mistake.places
 
     for key in dict.fromkeys(map(key_of, single)):
         same = [mistake for mistake in single if key_of(mistake) == key]
-        yield Mistake(
-            same[0].name,
-            same[0].says,
-            same[0].fix,
-            tuple(place for mistake in same for place in mistake.places),
-            tuple(line for mistake in same for line in mistake.evidence),
-            tuple(dict.fromkeys(name for mistake in same for name in mistake.otherwise)),
-            (),
-            same[0].link,
+        yield replace(
+            same[0],
+            places=tuple(place for mistake in same for place in mistake.places),
+            evidence=tuple(line for mistake in same for line in mistake.evidence),
+            otherwise=tuple(dict.fromkeys(name for mistake in same for name in mistake.otherwise)),
+            origins=tuple(dict.fromkeys(line for mistake in same for line in mistake.origins)),
         )

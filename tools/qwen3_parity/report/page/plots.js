@@ -1,5 +1,4 @@
 // The plots, drawn when they come into sight, in the colours of the page, and again when the theme changes.
-const HAS_PLOTS = typeof vegaEmbed === "function";
 const LEAST = 1e-4;
 const waiting = new Map();
 const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -56,7 +55,7 @@ function figure(caption, name, values, changes = {}) {
 
 function drawDrift() {
   const one = current();
-  at("drift").hidden = !HAS_PLOTS || one.kind === "texts" || one.rows.length < 2;
+  at("drift").hidden = one.kind === "texts" || one.rows.length < 2;
   if (at("drift").hidden) return;
   const order = new Map(), values = [];
   for (const row of one.rows) {
@@ -65,10 +64,28 @@ function drawDrift() {
     const best = order.get(name);
     for (const key of ["own", "share"]) if (isNumber(row[COLUMN[key]])) best[key] = Math.max(best[key] ?? 0, number(row[COLUMN[key]]));
   }
+  at("drift").querySelector(".plot").textContent = "";
   for (const [tap, best] of order) for (const [key, error] of [["own", "alone"], ["share", "run"]]) {
     if (best[key]) values.push({at: best.at, tap, error, share: Math.max(Math.min(best[key], 1e12), LEAST)});
   }
-  plot(at("drift").querySelector(".plot"), "order", values, {description: "Share of what is allowed at each tap, the run and the op alone, the worst of all steps"});
+  const place = at("drift").querySelector(".plot");
+  if (!values.length) { place.append(element("p", {class: "dim"}, "No tap has an error.")); return; }
+  const {layer} = JSON.parse(JSON.stringify(DATA.plots.order)), ticks = layerTicks([...order.keys()]);
+  layer[0].encoding.x.axis = {...layer[0].encoding.x.axis, values: ticks.map(([at]) => at), labelExpr: `${JSON.stringify(ticks.map(([, label]) => label))}[indexof(${JSON.stringify(ticks.map(([at]) => at))}, datum.value)]`};
+  plot(place, "order", values, {layer, description: "Share of what is allowed at each tap, the run and the op alone, the worst of all steps"});
+  watcher.unobserve(place);
+  draw(place);  // at once: whoever prints the page has it
+}
+
+/** Where each layer begins among the taps, and its number; the first of a stack has the stack's name where there are several. */
+function layerTicks(names) {
+  const parts = names.map(split), stacks = new Set(parts.filter(({layer}) => layer !== null).map(({stack}) => stack)), ticks = [];
+  parts.forEach(({stack, layer}, at) => {
+    const last = parts[at - 1] || {stack: "", layer: null};
+    if (last.layer === layer && (layer === null || last.stack === stack)) return;
+    ticks.push([at, layer === null ? "end" : stacks.size > 1 && last.stack !== stack ? `${stack} ${layer}` : String(layer)]);
+  });
+  return ticks;
 }
 
 function depthAndSteps(one, row, figures) {
@@ -106,7 +123,7 @@ function pictures(picture, figures) {
 
 function drawHistory() {
   const place = document.querySelector("[data-plot=history]");
-  if (!place || !HAS_PLOTS) return;
+  if (!place) return;
   const values = [], single = new Set(DATA.history.flatMap((run) => Object.keys(run.cases))).size === 1;
   for (const run of DATA.history) for (const [name, one] of Object.entries(run.cases)) {
     const groups = single ? one.ops : {[name]: one.worst};

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
-from qwen3_golden import ParityError, Recording, pb, read
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read
 from qwen3_parity.judge.verdict import Verdicts
 
 
@@ -16,6 +17,32 @@ def recordings_of(verdicts: Verdicts) -> tuple[Recording, Recording] | None:
     except (ParityError, OSError):
         return None
     return golden, candidate
+
+
+def shown_path(path: str, case: str) -> str:
+    """A recording's file without what only this machine has: below the goldens, or the folder where this runs.
+
+    Elsewhere the part that is the case's name, or the file's name alone; what is no path stays as it is.
+    """
+    file = Path(path)
+    below = [file.relative_to(root).as_posix() for root in (GOLDEN_ROOT, Path.cwd()) if file.is_relative_to(root)]
+    if not file.is_absolute():
+        return path
+    return next(iter(below), f"{case}.pb" if path.endswith(f"/{case}.pb") else file.name)
+
+
+def recorded_on(path: Path) -> str:
+    """The day on which a recording was written, in UTC, as its file says: "2026-11-26"; empty where it is no file."""
+    try:
+        return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
+    except (OSError, OverflowError, ValueError):  # a file's day may be beyond any calendar
+        return ""
+
+
+def model_of(candidate: Recording) -> str:
+    """What was run, as the recording says it: the name of its class; empty where it says none."""
+    producer = candidate.provenance.producer
+    return "" if producer == "foreign" else producer
 
 
 def arithmetic(number: int) -> str:
@@ -31,13 +58,14 @@ def backend(number: int) -> str:
 def provenance(golden: Recording, candidate: Recording) -> list[tuple[str, str, str]]:
     """Rows of what is known of both sides: what it is, the golden's, the candidate's; empty ones are left out."""
     sides = [dict(_of(recording)) for recording in (golden, candidate)]
+    sides[1] |= {"recorded": day} if (day := recorded_on(Path(candidate.source))) else {}
     keys = dict.fromkeys([*sides[0], *sides[1]])
     return [(key, sides[0].get(key, ""), sides[1].get(key, "")) for key in keys]
 
 
 def _of(recording: Recording) -> Iterator[tuple[str, str]]:
     origin, run, case = recording.provenance, recording.run, recording.case
-    yield "file", recording.source
+    yield "file", shown_path(recording.source, case.name)
     yield "made by", origin.producer
     if case.mode != pb.TOKENIZATION:
         yield "arithmetic", arithmetic(run.arithmetic)

@@ -7,5 +7,10 @@ at("more").addEventListener("click", () => { state.shown += PAGE; drawRows(); })
 if (at("case")) at("case").addEventListener("change", () => open(link({case: Number(at("case").value), tap: null, q: "", op: "", show: "", sort: ""}), false));
 addEventListener("hashchange", () => show());
 if (matchMedia("(max-width: 40rem)").matches) for (const one of document.querySelectorAll(".mistake details")) one.open = false;
+for (const box of document.querySelectorAll("section > .scroll")) {
+  const place = document.createComment("");
+  box.replaceWith(place);
+  place.replaceWith(edged(box));
+}
 drawHistory();
 show(location.hash.includes("tap="));

@@ -30,7 +30,7 @@ function chosen() {
 }
 
 function drawRows() {
-  const one = current(), rows = chosen(), columns = heads(one), head = element("tr");
+  const one = current(), rows = chosen(), columns = heads(one), head = element("tr"), victims = accused(one, COLUMN.own);
   for (const [title, key] of columns) {
     const sorted = state.sort.replace("-", "") === key;
     const button = element("button", {type: "button"}, title);
@@ -39,7 +39,7 @@ function drawRows() {
   }
   const body = element("tbody");
   for (const row of rows.slice(0, state.shown)) {
-    const line = element("tr", {class: row[COLUMN.passed] ? null : "bad"});
+    const line = element("tr", {class: !passedAlone(row) ? "culprit" : row[COLUMN.passed] ? null : victims ? "victim" : "bad"});
     for (const [, key] of columns) line.append(entry(one, row, key));
     body.append(line);
   }
@@ -50,7 +50,7 @@ function drawRows() {
 
 function entry(one, row, key) {
   const value = row[COLUMN[key]];
-  if (key === "name") return element("td", {class: "mono"}, element("a", {href: link({tap: nameOf(one, row), step: row[COLUMN.step]})}, nameOf(one, row)));
+  if (key === "name") return element("td", {class: "mono"}, element("a", {href: link({tap: nameOf(one, row), step: row[COLUMN.step]})}, nameOf(one, row)), passedAlone(row) ? null : element("span", {class: "tag"}, "wrong here"));
   if (key === "op") return element("td", {}, one.ops[value]);
   if (key === "step") return element("td", {class: "n"}, String(value));
   if (one.kind === "texts") return element("td", {class: "n"}, row[COLUMN.passed] ? "" : "yes");
@@ -71,10 +71,13 @@ function update(changes) {
 function drawTap(focus) {
   const one = current(), place = at("tap");
   const index = one.rows.findIndex((row) => nameOf(one, row) === state.tap && row[COLUMN.step] === state.step);
-  place.hidden = state.tap === null;
+  const begins = state.tap === null ? beginning(one) : -1;
+  place.hidden = state.tap === null && begins < 0;
   place.replaceChildren();
-  if (state.tap === null) return;
-  if (index < 0) {
+  if (place.hidden) return;
+  if (begins >= 0) {
+    aTap(one, begins, place, "Where it begins: ");
+  } else if (index < 0) {
     place.append(element("h2", {tabindex: "-1"}, `${state.tap} (step ${state.step})`), element("p", {}, "There is no such tap in this case."));
   } else if (one.kind === "texts") {
     aText(one, index, place);
@@ -82,6 +85,13 @@ function drawTap(focus) {
     aTap(one, index, place);
   }
   if (focus) { place.scrollIntoView({block: "start"}); place.querySelector("h2").focus({preventScroll: true}); }
+}
+
+/** What is shown before anything is chosen: the first tap that is wrong alone and kept element by element, or the worst. */
+function beginning(one) {
+  const kept = Object.keys(one.pictures).map(Number);
+  if (one.good || !kept.length) return -1;
+  return kept.sort((a, b) => a - b).find((index) => !passedAlone(one.rows[index])) ?? kept.sort((a, b) => number(one.rows[b][COLUMN.share]) - number(one.rows[a][COLUMN.share]))[0];
 }
 
 function facts(pairs) {
@@ -102,9 +112,9 @@ function problem(one, index) {
   return found ? element("pre", {}, `${found.rule}\nexpected: ${found.expected}\ngot:      ${found.got}\nfault:    ${found.fault}\nnext:     ${found.next_step}`) : null;
 }
 
-function aTap(one, index, place) {
+function aTap(one, index, place, title = "") {
   const row = one.rows[index], own = row[COLUMN.own], picture = one.pictures[index];
-  place.append(element("h2", {tabindex: "-1"}, ...`${nameOf(one, row)} (step ${row[COLUMN.step]})`.split(/(?<=\.)/).flatMap((part) => [part, element("wbr")])));
+  place.append(element("h2", {tabindex: "-1"}, title, ...`${nameOf(one, row)} (step ${row[COLUMN.step]})`.split(/(?<=\.)/).flatMap((part) => [part, element("wbr")])));
   const beyond = !row[COLUMN.passed], alone = isNumber(own);
   const verdict = !beyond ? "Within budget." : !passedAlone(row) ? "Wrong on its own inputs: a mistake is here." : alone ? "Right on its own inputs: it only passes on what came before." : "Beyond its budget; the op was not judged alone.";
   place.append(element("p", {class: beyond && !passedAlone(row) ? "bad" : null}, verdict));
@@ -121,7 +131,8 @@ function aTap(one, index, place) {
   if (said) place.append(said);
   if (picture) place.append(worstElements(picture));
   const figures = element("div", {class: "figures"});
-  if (HAS_PLOTS) { depthAndSteps(one, row, figures); if (picture) pictures(picture, figures); }
+  depthAndSteps(one, row, figures);
+  if (picture) pictures(picture, figures);
   if (!picture) place.append(elsewhere(one, row));
   place.append(figures);
 }

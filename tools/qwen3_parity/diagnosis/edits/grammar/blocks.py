@@ -9,10 +9,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, short
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
@@ -27,19 +28,19 @@ def blocks(region: Region) -> Iterator[Edit]:
         if site.file == LINE:
             where = f"line {site.number} of {site.op.partition(':')[2]}"
         name = "edit.module_left_out" if site.file == MODULE else "edit.left_out"
-        yield Edit(name, f"leaves {where} out", Rank.LEFT_OUT, {site: _hands_on}, line)
-        yield Edit("edit.twice", f"runs {where} twice", Rank.LEFT_OUT, {site: _twice}, line)
+        yield Edit(name, f"leaves {where} out", PLAIN + 1, {site: _hands_on}, line)
+        yield Edit("edit.twice", f"runs {where} twice", PLAIN + 1, {site: _twice}, line)
         shape = np.shape(region.base[last.end])
         if shape and shape[-1] > 1:
             says = f"takes the mean off what {where} reads"
-            yield Edit("edit.mean_taken_off", says, Rank.LEFT_OUT, {site: _before(_without_mean)}, line)
+            yield Edit("edit.mean_taken_off", says, PLAIN + 1, {site: _before(_without_mean)}, line)
         if site.file == MODULE and 1 < len(last.values) <= SMALL:
             yield from _moved(region, site, where)
         if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
             says = f"takes neighbouring channels in pairs, where halves are meant in {where}"
-            yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(halved, interleaved)}, line)
+            yield Edit("edit.pairs", says, RARE, {site: _around(halved, interleaved)}, line)
             says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
-            yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _around(interleaved, halved)}, line)
+            yield Edit("edit.pairs", says, RARE, {site: _around(interleaved, halved)}, line)
     yield from _beside(region)
 
 
@@ -53,7 +54,7 @@ def _beside(region: Region) -> Iterator[Edit]:
                 node = region.node(places[0])
                 target = short(node.op) if node is not None else of_site(site)
                 says = f"runs {name.removeprefix('model.')} on {target}, too"
-                yield Edit("edit.moved", says, Rank.READS, {site: _by_module(name)}, line_of(region, places[0]))
+                yield Edit("edit.moved", says, COMBINED + 1, {site: _by_module(name)}, line_of(region, places[0]))
 
 
 def _by_module(name: str) -> Change:
@@ -70,15 +71,15 @@ def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
         if len(places) == len(region.blocks[site]) and not set(places) & {b.begin for b in region.blocks[site]}:
             line = line_of(region, places[0])
             says = f"runs {where} on the result of {short(node.op)}, not on what it reads"
-            yield Edit("edit.moved", says, Rank.MOVED, {site: _hands_on, target: _run_on(site)}, line)
+            yield Edit("edit.moved", says, COMBINED, {site: _hands_on, target: _run_on(site)}, line)
             says = f"runs {where} on the result of {short(node.op)}, too"
-            yield Edit("edit.moved", says, Rank.MOVED, {target: _run_on(site)}, line)
+            yield Edit("edit.moved", says, COMBINED, {target: _run_on(site)}, line)
     begin = region.blocks[site][-1].begin
     for name in region.sources:
         if np.shape(region.source(name)) == np.shape(region.base[begin]) and region.sources[name] != begin:
             says = f"adds {name.removeprefix('model.')} to what {where} reads"
             yield Edit(
-                "edit.reads", says, Rank.READS, {site: _with(name)}, line_of(region, region.blocks[site][-1].end)
+                "edit.reads", says, COMBINED + 1, {site: _with(name)}, line_of(region, region.blocks[site][-1].end)
             )
 
 

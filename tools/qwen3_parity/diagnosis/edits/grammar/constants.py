@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.graph import Line, Node
 
 _OPS = frozenset(
@@ -40,19 +41,19 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             if tried and value not in tried:
                 says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{_key(value, config)}"
                 change = _put(slot, type(value)(NEUTRAL[op]))
-                yield Edit("edit.left_out", says, Rank.LEFT_OUT, {site: change}, line)
+                yield Edit("edit.left_out", says, PLAIN + 1, {site: change}, line)
             for constant, words in _likely(value, config):
                 if constant != value and constant not in tried and type(constant) is type(value):
                     tried.add(constant)
                     says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{_key(value, config)}"
-                    yield Edit("edit.constant", says, Rank.CONSTANT, {site: _put(slot, constant)}, line)
+                    yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
                 words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
 
 
 def _fitted(site: Site, slot: int | str, words: str, line: Line | None) -> Callable[[float], Edit]:
-    return lambda fit: Edit("edit.constant", words.format(number(fit)), Rank.FITTED, {site: _put(slot, fit)}, line)
+    return lambda fit: Edit("edit.constant", words.format(number(fit)), RARE + 1, {site: _put(slot, fit)}, line)
 
 
 def _key(value: float, config: Mapping[str, float]) -> str:

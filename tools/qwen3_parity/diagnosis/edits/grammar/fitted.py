@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, short
+from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.graph import Line
 
 _SCALED = frozenset(
@@ -52,7 +53,7 @@ def _power_of(region: Region, site: Site, line: Line | None) -> Free:
         says = f"takes {of_site(site)} to the power {number(fit)}"
         if theta is not None:
             says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}"
-        return Edit("edit.fitted", says, Rank.FITTED, {site: _power(fit)}, line)
+        return Edit("edit.fitted", says, RARE + 1, {site: _power(fit)}, line)
 
     return Free(edit, (0.8, 1.2), 1.0)
 
@@ -77,7 +78,7 @@ def _free(
     plain: float | None,
 ) -> Free:
     def edit(fit: float) -> Edit:
-        return Edit("edit.fitted", words.format(number(fit)), Rank.FITTED, {site: change(fit)}, line)
+        return Edit("edit.fitted", words.format(number(fit)), RARE + 1, {site: change(fit)}, line)
 
     return Free(edit, starts, plain)
 

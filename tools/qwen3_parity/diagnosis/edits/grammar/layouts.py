@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_spec.graph import Node, Ref
 
 _MOST_PARTS = 4
@@ -36,15 +37,15 @@ def layouts(region: Region) -> Iterator[Edit]:
                 for step in (1, -1):
                     side = "behind" if step < 0 else "before"
                     says = f"reads the number {side}, {where}"
-                    yield Edit("edit.shifted", says, Rank.MOVED, {site: _rolled(axis, step)}, line)
-                yield Edit("edit.reversed", f"is reversed {where}", Rank.LAYOUT, {site: _flipped(axis)}, line)
+                    yield Edit("edit.shifted", says, COMBINED, {site: _rolled(axis, step)}, line)
+                yield Edit("edit.reversed", f"is reversed {where}", RARE, {site: _flipped(axis)}, line)
                 if size % 2 == 0 and size > 2:
                     says = f"has neighbours in pairs where halves are meant, {where}"
-                    yield Edit("edit.pairs", says, Rank.MOVED, {site: _interleaved(axis)}, line)
+                    yield Edit("edit.pairs", says, COMBINED, {site: _interleaved(axis)}, line)
                     says = f"has halves where neighbours in pairs are meant, {where}"
-                    yield Edit("edit.pairs", says, Rank.MOVED, {site: _halved(axis)}, line)
+                    yield Edit("edit.pairs", says, COMBINED, {site: _halved(axis)}, line)
                     says = f"has its halves exchanged {where}"
-                    yield Edit("edit.exchanged", says, Rank.MOVED, {site: _rolled(axis, size // 2)}, line)
+                    yield Edit("edit.exchanged", says, COMBINED, {site: _rolled(axis, size // 2)}, line)
 
 
 def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
@@ -54,28 +55,28 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         if 1 < count <= _MOST_PARTS:
             for order in list(permutations(range(count)))[1:]:
                 says = f"puts the parts in the order {', '.join(map(str, order))}"
-                yield "edit.order", says, Rank.LAYOUT, _ordered(order)
+                yield "edit.order", says, RARE, _ordered(order)
         for part in range(min(count, _MOST_PARTS)):
-            yield "edit.left_out", f"has zeros for part {part}", Rank.LEFT_OUT, _without(part)
+            yield "edit.left_out", f"has zeros for part {part}", PLAIN + 1, _without(part)
     if op == "cat":
-        yield "edit.pairs", "interleaves the parts", Rank.LAYOUT, _interleaved_parts
+        yield "edit.pairs", "interleaves the parts", RARE, _interleaved_parts
     if op == "getitem" and isinstance(node.operands[0], Ref):
         parts = region.base.get(node.operands[0].value)
         if isinstance(parts, list | tuple) and parts and all(np.shape(p) == np.shape(parts[0]) for p in parts):
             for part in range(len(parts)):
                 if part != node.operands[1]:
                     says = f"takes part {part} for part {node.operands[1]}"
-                    yield "edit.order", says, Rank.LAYOUT, _taken(part)
+                    yield "edit.order", says, RARE, _taken(part)
     if op in ("view", "unsafe_view", "clone", "reshape"):
         spread = _spread_axis(region, value)
         if spread is not None:
             says = "tiles the copies, where each is repeated"
-            yield "edit.repeated", says, Rank.LAYOUT, _tiled(spread)
+            yield "edit.repeated", says, RARE, _tiled(spread)
     if op == "slice":
-        yield "edit.order", "takes the last part for the first, or the reverse", Rank.LAYOUT, _other_end
-        yield "edit.pairs", "takes every second number for a half", Rank.LAYOUT, _every_second
-        yield "edit.pairs", "takes a half for every second number", Rank.LAYOUT, _half
-        yield "edit.order", "takes the other part", Rank.LAYOUT, _other_part
+        yield "edit.order", "takes the last part for the first, or the reverse", RARE, _other_end
+        yield "edit.pairs", "takes every second number for a half", RARE, _every_second
+        yield "edit.pairs", "takes a half for every second number", RARE, _half
+        yield "edit.order", "takes the other part", RARE, _other_part
 
 
 def _pairs(region: Region) -> Iterator[Edit]:
@@ -96,17 +97,17 @@ def _pairs(region: Region) -> Iterator[Edit]:
         for says, change in _ALL_SLICES.items() if len(halves) > 1 else ():
             line = line_of(region, region.sites[halves[0]][0])
             changes = dict.fromkeys(halves, change)
-            yield Edit("edit.pairs", f"{says} in {function}", Rank.LAYOUT, changes, line)
+            yield Edit("edit.pairs", f"{says} in {function}", RARE, changes, line)
         if len(halves) != 2 or len(ops.get("cat", [])) != 1:
             continue
         changes = {**dict.fromkeys(halves, _every_second), ops["cat"][0]: _interleaved_parts}
         line = line_of(region, region.sites[ops["cat"][0]][0])
         says = f"takes neighbours in pairs, where {function} takes halves"
-        yield Edit("edit.pairs", says, Rank.LAYOUT, changes, line)
+        yield Edit("edit.pairs", says, RARE, changes, line)
         if tables:
             says = f"takes neighbours in pairs, where {function} takes halves; the angles stand in pairs, too"
             both = {**changes, **dict.fromkeys(tables, _interleaved_parts)}
-            yield Edit("edit.pairs", says, Rank.LAYOUT, both, line)
+            yield Edit("edit.pairs", says, RARE, both, line)
 
 
 def _splits(region: Region) -> Iterator[Edit]:
@@ -121,9 +122,9 @@ def _splits(region: Region) -> Iterator[Edit]:
             continue
         line = line_of(region, places[0])
         says = "has the two parts in each other's place"
-        yield Edit("edit.order", says, Rank.LAYOUT, {site: _taken(1), second: _taken(0)}, line)
+        yield Edit("edit.order", says, RARE, {site: _taken(1), second: _taken(0)}, line)
         says = "takes every second number for the halves"
-        yield Edit("edit.pairs", says, Rank.LAYOUT, {site: _dealt(0), second: _dealt(1)}, line)
+        yield Edit("edit.pairs", says, RARE, {site: _dealt(0), second: _dealt(1)}, line)
 
 
 def _dealt(part: int) -> Change:

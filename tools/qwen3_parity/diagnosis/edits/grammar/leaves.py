@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, of_site
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_spec.graph import Line
 
 _HEADS = 64
@@ -38,7 +39,7 @@ def leaves(region: Region) -> Iterator[Edit]:
 def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iterator[Edit]:
     base, name = np.asarray(region.base[value]), of_site(site)
 
-    def edit(says: str, change: Change, rank: Rank = Rank.LAYOUT) -> Edit:
+    def edit(says: str, change: Change, rank: Rank = RARE) -> Edit:
         return Edit("edit.operand", says, rank, {site: change}, line)
 
     yield edit(f"negates {name}", _by(np.negative))
@@ -51,51 +52,51 @@ def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iter
             for step in (1, -1):
                 side = "before" if step > 0 else "behind"
                 says = f"reads {name} of the index {side} along axis {axis}"
-                yield edit(says, _by(lambda x, s=step, a=axis: np.roll(x, s, a)), Rank.MOVED)
+                yield edit(says, _by(lambda x, s=step, a=axis: np.roll(x, s, a)), COMBINED)
             if size % 2 == 0 and size > 2:
                 says = f"has the halves of {name} exchanged along axis {axis}"
-                yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), Rank.LAYOUT)
+                yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
 
 
 def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
-    def edit(says: str, change: Change, rank: Rank = Rank.CONSTANT) -> Edit:
+    def edit(says: str, change: Change, rank: Rank = PLAIN) -> Edit:
         return Edit("edit.parameter", says, rank, {site: change}, line)
 
     yield edit(f"adds 1 to {name}", _by(lambda w: w + 1))
     yield edit(f"takes 1 off {name}", _by(lambda w: w - 1))
-    yield edit(f"leaves {name} out (ones)", _by(np.ones_like), Rank.LEFT_OUT)
-    yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), Rank.LEFT_OUT)
-    yield edit(f"negates {name}", _by(np.negative), Rank.LEFT_OUT)
-    yield edit(f"takes exp of {name}", _by(np.exp), Rank.LEFT_OUT)
-    yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), Rank.LEFT_OUT)
+    yield edit(f"leaves {name} out (ones)", _by(np.ones_like), PLAIN + 1)
+    yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), PLAIN + 1)
+    yield edit(f"negates {name}", _by(np.negative), PLAIN + 1)
+    yield edit(f"takes exp of {name}", _by(np.exp), PLAIN + 1)
+    yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), PLAIN + 1)
     for narrow, function in NARROW:
-        yield edit(f"rounds {name} to {narrow}", _by(function), Rank.LEFT_OUT)
+        yield edit(f"rounds {name} to {narrow}", _by(function), PLAIN + 1)
     if base.ndim >= 2:
-        yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), Rank.LAYOUT)
+        yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), RARE)
     for axis in range(base.ndim):
         size = base.shape[axis]
         along = "rows" if axis == 0 and base.ndim > 1 else f"axis {axis}" if base.ndim > 1 else "numbers"
         if size < 2:
             continue
-        yield edit(f"has the {along} of {name} reversed", _by(lambda w, a=axis: np.flip(w, a)), Rank.LAYOUT)
+        yield edit(f"has the {along} of {name} reversed", _by(lambda w, a=axis: np.flip(w, a)), RARE)
         for step in (1, -1):
             side = "before" if step > 0 else "behind"
             how = f"has the {along} of {name} of the index {side}"
-            yield edit(how, _by(lambda w, s=step, a=axis: np.roll(w, s, a)), Rank.LAYOUT)
+            yield edit(how, _by(lambda w, s=step, a=axis: np.roll(w, s, a)), RARE)
         for heads in _divisors(size):
             part = size // heads
             within = f" of each of {heads} parts" if heads > 1 else ""
             if part % 2 == 0 and part > 2:
                 how = f"has the {along} of {name} in pairs, where halves{within} are meant"
-                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, interleaved)), Rank.LAYOUT)
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, interleaved)), RARE)
                 how = f"has the {along} of {name} in halves, where pairs{within} are meant"
-                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, halved)), Rank.LAYOUT)
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, halved)), RARE)
             if part % 2 == 0:
                 how = f"has the halves{within} of the {along} of {name} exchanged"
-                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, _exchanged)), Rank.LAYOUT)
+                yield edit(how, _by(lambda w, a=axis, h=heads: _within(w, a, h, _exchanged)), RARE)
             if 1 < heads < size:
                 how = f"has the {along} of {name} by the other order of {heads} × {part}"
-                yield edit(how, _by(lambda w, a=axis, h=heads: _regrouped(w, a, h)), Rank.LAYOUT)
+                yield edit(how, _by(lambda w, a=axis, h=heads: _regrouped(w, a, h)), RARE)
 
 
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
@@ -116,7 +117,7 @@ def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
         else:
             says = f"has {parameter.removeprefix('model.')} for {name.removeprefix('model.')}"
             change = _constant(np.asarray(array, np.float64))
-        yield Edit("edit.other_parameter", says, Rank.LAYOUT, {site: change}, line)
+        yield Edit("edit.other_parameter", says, RARE, {site: change}, line)
 
 
 def _of_the_layer(kind: str) -> Change:
@@ -140,7 +141,7 @@ def _exchange(region: Region, site: Site) -> Iterator[Edit]:
         if first.shape == second.shape and first.size > 1:
             says = f"has {of_site(site)} and {of_site(partner)} in each other's place"
             changes = {site: _of(partner), partner: _of(site)}
-            yield Edit("edit.exchanged", says, Rank.LAYOUT, changes, line_of(region, region.at(site)[0]))
+            yield Edit("edit.exchanged", says, RARE, changes, line_of(region, region.at(site)[0]))
 
 
 def _of(site: Site) -> Change:
@@ -156,7 +157,7 @@ def _of(site: Site) -> Change:
 
 def _integers(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
     def edit(says: str, change: Change) -> Edit:
-        return Edit("edit.input", says, Rank.LEFT_OUT, {site: change}, line)
+        return Edit("edit.input", says, PLAIN + 1, {site: change}, line)
 
     for step in (1, -1):
         yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))

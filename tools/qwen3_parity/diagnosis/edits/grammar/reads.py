@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
@@ -41,21 +42,21 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             and np.shape(region.base[operand.value]) == shape
         ):
             says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
-            yield Edit("edit.reads", says, Rank.MOVED, {site: _earlier(slot, place)}, line)
+            yield Edit("edit.reads", says, COMBINED, {site: _earlier(slot, place)}, line)
     for name, value in region.sources.items():
         if value not in (reads, region.value) and np.shape(region.source(name)) == shape:
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
-            yield Edit("edit.reads", says, Rank.READS, {site: _source(slot, name)}, line)
+            yield Edit("edit.reads", says, COMBINED + 1, {site: _source(slot, name)}, line)
             for words, join in _JOINED.items():
                 says = f"reads {named(region, reads)} {words} {name.removeprefix('model.')} in {op}"
-                yield Edit("edit.reads", says, Rank.READS, {site: _joined(slot, name, join)}, line)
+                yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
     for source, values in region.sites.items():
         inside = region.node(values[0])
         if inside is None or values[0] in (reads, region.value) or values[0] >= max(region.sites[site]):
             continue
         if _is_float(region, values[0]) and np.shape(region.base[values[0]]) == shape:
             says = f"reads {named(region, values[0])} for {named(region, reads)} in {op}"
-            yield Edit("edit.reads", says, Rank.READS, {site: _inside(slot, source)}, line)
+            yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
 
 
 def _is_float(region: Region, value: int) -> bool:

@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_spec.aten import TRUTH, kernel_of
 from qwen3_spec.graph import Node, Ref
 
@@ -27,11 +28,11 @@ def siblings(region: Region) -> Iterator[Edit]:
             yield Edit("edit.sibling", words, rank, {site: change}, line)
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
-            yield Edit("edit.exchanged", says, Rank.LEFT_OUT, {site: _exchanged}, line)
+            yield Edit("edit.exchanged", says, PLAIN + 1, {site: _exchanged}, line)
         if op in _ALONG:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
-                yield Edit("edit.axis", says, Rank.LEFT_OUT, {site: _along(axis)}, line)
+                yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
 
 
 def _kernel(op: str) -> Callable[..., Array]:
@@ -152,18 +153,16 @@ class _Family(NamedTuple):
     words: str
     operands: int
     functions: Mapping[str, Callable[..., Array]]
-    rank: Rank = Rank.CONSTANT
+    rank: Rank = PLAIN
 
 
 _FAMILIES = (
     _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, _ACTIVATIONS),
     _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
-    _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, Rank.LEFT_OUT),
-    _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, Rank.LAYOUT),
+    _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, PLAIN + 1),
+    _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, RARE),
     _Family(frozenset({"lt", "le", "gt", "ge", "eq", "ne"}), "compares by {} for {}", 2, _COMPARED),
-    _Family(
-        frozenset({"and", "bitwise_and", "logical_and", "or", "bitwise_or"}), "has {} for {}", 2, _BOTH, Rank.LAYOUT
-    ),
+    _Family(frozenset({"and", "bitwise_and", "logical_and", "or", "bitwise_or"}), "has {} for {}", 2, _BOTH, RARE),
 )
 _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     "mean": {
@@ -209,7 +208,7 @@ def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:
             for name, function in family.functions.items():
                 yield family.words.format(name, op), _by(function, family.operands), family.rank
     for words, change in _BY_THEMSELVES.get(op, {}).items():
-        yield words, change, Rank.CONSTANT
+        yield words, change, PLAIN
 
 
 def _by(function: Callable[..., Array], count: int) -> Change:

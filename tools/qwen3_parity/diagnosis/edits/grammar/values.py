@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Rank
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
@@ -29,7 +30,7 @@ class Changed(NamedTuple):
     name: str
     says: str
     change: Change
-    rank: Rank = Rank.LEFT_OUT
+    rank: Rank = PLAIN + 1
 
 
 def values(region: Region) -> Iterator[Edit]:
@@ -64,15 +65,15 @@ def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     yield Changed("edit.twice", "adds the first part twice", _added_twice(0))
     for slot, factor in _factors(region, node) if len(node.operands) == 2 else ():
         says = f"multiplies the other part of add by {factor:.7g}"
-        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=False), Rank.MOVED)
+        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=False), COMBINED)
         says = f"multiplies the whole sum by {factor:.7g}"
-        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=True), Rank.MOVED)
+        yield Changed("edit.moved", says, _factor_moved(slot, factor, both=True), COMBINED)
 
 
 def _of_mul(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     if any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
-        yield Changed("edit.parameter", "adds 1 to the weight", _weight_and(1), Rank.CONSTANT)
-        yield Changed("edit.parameter", "takes 1 off the weight", _weight_and(-1), Rank.CONSTANT)
+        yield Changed("edit.parameter", "adds 1 to the weight", _weight_and(1), PLAIN)
+        yield Changed("edit.parameter", "takes 1 off the weight", _weight_and(-1), PLAIN)
 
 
 def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:

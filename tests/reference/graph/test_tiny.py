@@ -1,0 +1,173 @@
+"""A family's name alone gives a loud tiny checkpoint and its golden, which says by itself how each tap comes about.
+
+It runs `graph.reason`, too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from qwen3_golden import ParityError, Recording, pb, read
+from qwen3_parity.slices.stored import graph_of
+from qwen3_reference.graph.capture import capture
+from qwen3_reference.graph.load import load
+from qwen3_reference.graph.tiny import GOLDEN, write_tiny
+
+FAMILIES = ("qwen3_moe", "gemma3", "gpt_oss", "lfm2", "bert", "t5gemma2", "qwen3", "mamba2")
+
+
+def differences(golden: Recording, folder: Path) -> dict[tuple[str, int], float]:
+    """How far the recorded taps are from their graph's float64, in parts of their RMS; where indices differ, 1."""
+    graph = graph_of(golden.graph, golden.source)
+    arrays = {tensor.info.name.removeprefix("input."): tensor.values() for tensor in golden}
+    arrays |= {name: value.numpy() for name, value in load(folder).named_parameters(remove_duplicate=False)}
+    values = graph.run(graph.leaf_values(arrays))
+    apart = dict[tuple[str, int], float]()
+    for key, number in graph.taps.items():
+        mine, theirs = np.asarray(values[number]), golden[key].values()
+        assert mine.shape == theirs.shape
+        if theirs.dtype.kind != "f":
+            apart[key] = float(np.any(np.sort(mine, -1) != np.sort(theirs, -1)))
+        else:
+            counted = np.abs(theirs) < 1e37
+            size, error = (np.sqrt(np.mean(np.square(one[counted]))) for one in (theirs, theirs - mine))
+            apart[key] = float(error / max(size, 1e-30))
+    return apart
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_tiny_golden_is_what_its_own_graph_computes(family: str, tmp_path: Path) -> None:
+    path = write_tiny(family, tmp_path / family)
+    golden = read(path, digests=True)
+    names = [tensor.key for tensor in golden if not tensor.info.name.startswith("input.")]
+    assert names == [(tap.name, tap.step) for tap in golden.graph.tap]
+    assert max(differences(golden, path.parent).values()) < 1e-4
+    assert golden.case.mode == pb.GRAPH and not golden.case.HasField("config")
+    assert [one.role for one in golden.case.checkpoint] == ["model"] and golden.provenance.producer == "qwen3_reference"
+    assert path.stat().st_size < 1 << 20
+    heads = {name.partition(".")[2] for name, _ in names if name.endswith((".query", ".context"))}
+    assert bool(heads) == (family != "mamba2")
+    for tensor in golden:
+        assert set(tensor.info.axes) <= {"batch", "query", "key", "row", "channel"}
+        sizes = dict(zip(tensor.info.axes, tensor.info.shape, strict=True))
+        assert sizes.get("batch", 2) == 2
+
+
+@pytest.mark.slow  # two exports
+def test_the_same_command_gives_the_same_bytes_twice(tmp_path: Path) -> None:
+    first, again = (write_tiny("bert", tmp_path / place / "mine").parent for place in ("here", "there"))
+    names = sorted(path.name for path in first.iterdir())
+    assert {"config.json", "model.safetensors", GOLDEN} <= set(names)
+    for name in names:
+        assert (first / name).read_bytes() == (again / name).read_bytes(), name
+    assert [one.name for one in read(first / GOLDEN).case.checkpoint] == ["mine"]
+
+
+@pytest.mark.slow
+def test_the_bytes_are_the_same_whatever_order_a_set_has(tmp_path: Path) -> None:
+    code = (
+        "import sys; from qwen3_reference.graph.tiny import write_tiny; write_tiny('gemma3', sys.argv[1], floors=False)"
+    )
+    contents = []
+    for seed in ("0", "1"):  # two orders of Gemma's two kinds of layers
+        folder = tmp_path / seed / "mine"
+        subprocess.run([sys.executable, "-c", code, folder], env={**os.environ, "PYTHONHASHSEED": seed}, check=True)
+        contents.append({path.name: path.read_bytes() for path in folder.iterdir()})
+    assert contents[0] == contents[1]
+
+
+@pytest.mark.slow
+def test_weights_are_loud_and_two_tokens_are_quiet(tmp_path: Path) -> None:
+    folder = write_tiny("qwen2_moe", tmp_path / "it").parent
+    model = load(folder)
+    assert model.config.num_experts >= 11 and model.config.num_experts_per_tok == 3
+    for name, value in model.named_parameters():
+        if name.endswith("bias"):
+            assert float(value.abs().mean()) > 0.2
+        elif value.ndim == 1:
+            assert float((value - 1).abs().mean()) > 0.3 and 0.4 <= float(value.min()) <= float(value.max()) <= 2.2
+    rows = model.get_input_embeddings().weight.pow(2).mean(-1).sqrt()
+    assert [int(token) for token in (rows < 0.01).nonzero()] == [5, 9]
+    shown = read(folder / GOLDEN)["input.input_ids", 0].array
+    assert {5, 9} <= set(shown.ravel().tolist())
+
+
+class Constant(nn.Module):
+    """A number of the source that a bfloat16 model would round: its export there is another function."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 4), nn.Linear(4, 3)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(input_ids)
+        return self.head(x * torch.tensor(0.3, dtype=x.dtype))  # type: ignore[no-any-return]
+
+
+def test_where_bfloat16_rounds_a_constant_the_export_is_float32_and_a_plain_module_gives_logits(
+    tmp_path: Path,
+) -> None:
+    capture(Constant().requires_grad_(False), {"input_ids": torch.tensor([[1, 2], [3, 4]])}, tmp_path / "it.pb")
+    golden = read(tmp_path / "it.pb")
+    assert {flag.key: flag.value for flag in golden.provenance.flags}["export"] == "float32"
+    assert [tensor.info.name for tensor in golden] == ["input.input_ids", "embed", "head", "logits"]
+    assert {node.dtype for node in graph_of(golden.graph, "it").nodes if node.dtype} == {"float32"}
+
+
+class Branching(nn.Module):
+    """What no export can follow: which way it goes is for the numbers to say."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embed, self.head = nn.Embedding(11, 4), nn.Linear(4, 3)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        x = self.embed(input_ids)
+        return self.head(x) if float(x.sum()) > 0 else x
+
+
+def test_a_model_that_cannot_be_exported_is_one_sentence_and_no_file(tmp_path: Path) -> None:
+    with pytest.raises(ParityError, match="torch cannot export this model") as error:
+        capture(Branching(), {"input_ids": torch.tensor([[1, 2]])}, tmp_path / "it.pb")
+    assert len(error.value.got) < 300 and "\n" not in error.value.got
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_model_that_does_not_run_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ParityError, match="does not run on these inputs"):
+        capture(Branching(), {"input_ids": torch.tensor([[1, 99]])}, tmp_path / "it.pb")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_folder_that_is_in_use_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "mine.txt").write_text("x")
+    with pytest.raises(ParityError, match="something here already"):
+        write_tiny("bert", tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+@pytest.mark.parametrize("family", ["no_such_family", "config.json"])
+def test_a_family_that_transformers_does_not_know_is_refused(family: str, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text('{"model_type": 7}')
+    name = tmp_path / family if family.endswith("json") else family
+    with pytest.raises(ParityError, match="does not know this family"):
+        write_tiny(name, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.slow
+def test_a_graph_reads_no_other_names_than_its_golden_has(tmp_path: Path) -> None:
+    golden = read(write_tiny("bert", tmp_path / "it"))
+    graph = graph_of(golden.graph, golden.source)
+    recorded = {parameter.name for parameter in golden.parameters}
+    assert set(graph.parameters) <= recorded
+    assert {f"input.{name}" for name in graph.inputs} == {t.info.name for t in golden if t.info.op == "input"}

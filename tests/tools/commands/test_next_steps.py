@@ -1,0 +1,154 @@
+"""`next` behind each kind of answer: what to do, and a command that can be run as it stands.
+
+It runs `judge.next_command`, too.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_parity.check import check
+from qwen3_parity.cli import main
+from qwen3_parity.diagnosis.mistake import Note
+from qwen3_parity.folder.check import check_folder
+from qwen3_parity.folder.diagnose import diagnose_folder
+from qwen3_parity.report.next_step import after_check, after_folder_diagnosis
+
+CASES = GOLDEN_ROOT / "cases"
+
+
+def said(*words: object) -> dict[str, Any]:
+    done = CliRunner().invoke(main, [*map(str, words), "--json"])
+    assert not isinstance(done.exception, Exception), done.output
+    answer = json.loads(done.stdout)
+    assert isinstance(answer, dict)
+    return answer
+
+
+def spoiled(path: Path, case: str, change: Callable[[Recording], None]) -> Path:
+    """A golden's copy with a change."""
+    recording = read(CASES / f"{case}.pb")
+    change(recording)
+    write(path, recording)
+    return path
+
+
+def other_arithmetic(recording: Recording) -> None:
+    recording.run.arithmetic = pb.ARITHMETIC_OTHER
+
+
+def without_logits(recording: Recording) -> None:
+    recording.tensors[:] = [item for item in recording if item.info.name != "logits"]  # type: ignore[index]
+    recording.run.materialised[:] = [name for name in recording.run.materialised if name != "logits"]
+
+
+def without_a_tap(recording: Recording) -> None:
+    recording.tensors[:] = [item for item in recording if item.info.name != "decoder.norm"]  # type: ignore[index]
+
+
+def doubled_norm(recording: Recording) -> None:
+    recording.tensors[:] = [  # type: ignore[index]
+        Tensor(item.info, item.array * np.float32(2)) if item.info.name == "decoder.norm" else item
+        for item in recording
+    ]
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "do", "says"),
+    [
+        (lambda _: None, 0, "stop", "parity"),
+        (other_arithmetic, 1, "stop", "no parity"),
+        (without_logits, 1, "record", "logits"),
+        (without_a_tap, 1, "record", "decoder.norm"),
+        (doubled_norm, 1, "run", ""),
+    ],
+)
+def test_a_verdict_leads_on(change: Callable[[Recording], None], code: int, do: str, says: str, tmp_path: Path) -> None:
+    path = spoiled(tmp_path / "mine.pb", "decoder/plain", change)
+    answer = said("check", path)
+    following = answer["next"]
+    assert (answer["exit_code"], following["do"]) == (code, do) and says in following["says"]
+    verb = {"stop": None, "record": "check", "run": "diagnose"}[do]
+    assert following["command"] == (verb and f"qwen3-parity {verb} --json {path}")
+    assert bool(following["decides"]) == (do != "stop") and following["again"] == (do == "record")
+
+
+def test_what_was_recorded_at_another_place_is_recorded_again(tmp_path: Path) -> None:
+    path = spoiled(tmp_path / "mine.pb", "decoder/plain", doubled_norm)  # and logits of the right one
+    following = said("diagnose", path)["next"]
+    assert following["do"] == "record" and following["says"].startswith("record decoder.norm where its name says")
+    assert following["again"] and following["command"] == f"qwen3-parity check --json {path}"
+
+
+def test_an_op_that_no_mistake_explains_is_fixed_by_what_its_numbers_say(tmp_path: Path) -> None:
+    def scattered(recording: Recording) -> None:
+        noise = np.random.default_rng(1).standard_normal
+        recording.tensors[:] = [  # type: ignore[index]
+            Tensor(item.info, item.array + noise(item.array.shape).astype(np.float32))
+            if item.info.name.startswith("output.")
+            else item
+            for item in recording
+        ]
+
+    following = said("diagnose", spoiled(tmp_path / "mine.pb", "op/linear", scattered))["next"]
+    assert following["do"] == "fix" and following["mistake"] is None
+    assert "no known mistake reproduces it; " in following["says"]
+
+
+def test_partial_and_the_checkpoint_are_said_again(tmp_path: Path) -> None:
+    path = spoiled(tmp_path / "mine.pb", "decoder/plain", doubled_norm)
+    command = said("check", path, "--partial")["next"]["command"]
+    assert shlex.split(command) == ["qwen3-parity", "diagnose", "--json", "--partial", str(path)]
+    verdicts = check(read(CASES / "decoder/plain.pb"), read(path))
+    command = after_check(verdicts, Path("my dir"))["command"]
+    assert isinstance(command, str) and shlex.split(command)[3:5] == ["--model", "my dir"]
+
+
+def test_a_folder_leads_to_its_one_diagnosis_and_a_level_to_what_it_lacks(tmp_path: Path) -> None:
+    spoiled(tmp_path / "mine" / "rope.pb", "op/rope", lambda _: None)
+    following = said("check", tmp_path / "mine")["next"]
+    assert following["do"] == "stop" and "the next level is reader" in following["says"]
+    following = said("check", tmp_path / "mine", "--level", "ops")["next"]
+    assert following["do"] == "record" and "op/linear" in following["says"]
+    assert following["command"] == f"qwen3-parity check --json --level ops {tmp_path / 'mine'}"
+    spoiled(tmp_path / "mine" / "plain.pb", "decoder/plain", doubled_norm)
+    following = said("check", tmp_path / "mine")["next"]
+    assert (following["do"], following["command"]) == ("run", f"qwen3-parity diagnose --json {tmp_path / 'mine'}")
+    following = said("diagnose", tmp_path / "mine")["next"]
+    assert following["do"] == "fix" and following["command"] == f"qwen3-parity check --json {tmp_path / 'mine'}"
+
+
+def test_a_folder_without_a_known_mistake_says_what_is_and_which_tap_to_record(tmp_path: Path) -> None:
+    spoiled(tmp_path / "plain.pb", "decoder/plain", doubled_norm)
+    diagnosis = diagnose_folder(check_folder(tmp_path))
+    (mistake, *_) = diagnosis.mistakes
+    nameless = replace(mistake, name="", says=("the numbers are others",), fix="", findings=(), record_next=())
+    following = after_folder_diagnosis(replace(diagnosis, mistakes=[nameless]))
+    assert following["do"] == "fix" and "the numbers are others" in str(following["says"])
+    nameless = replace(nameless, record_next=(Note("record decoder.norm", ("decoder/plain",)),))
+    following = after_folder_diagnosis(replace(diagnosis, mistakes=[nameless]))
+    assert following["do"] == "record" and following["says"] == "decoder/plain: record decoder.norm"
+
+
+def test_a_tokenizer_has_one_stage_to_fix(tmp_path: Path) -> None:
+    def other_ids(recording: Recording) -> None:
+        del next(encoding for encoding in recording.tokenization.encoding if encoding.id).id[0]
+
+    path = spoiled(tmp_path / "mine.pb", "tokenization/words", other_ids)
+    assert said("check", path)["next"]["command"] == f"qwen3-parity diagnose --json {path}"
+    tiny = GOLDEN_ROOT / "tokenizers" / "tiny"
+    answer = said("diagnose", "--model", tiny, path)
+    following = answer["next"]
+    assert following["do"] == "fix" and following["says"].startswith("at the stage ")
+    commands = [following["command"], *(problem["next_step"] for problem in answer["problems"])]
+    assert len(commands) > 1 and all(f"--model {tiny}" in command for command in commands)

@@ -1,0 +1,158 @@
+"""A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone.
+
+It runs `edits.blocks`, `grammar.blocks`, `grammar.reads`, `grammar.siblings`, too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from recorded import candidate, diagnosed, golden, network, weights
+from transformers.models.qwen3_moe import modeling_qwen3_moe as modeling
+
+from detection.families.patch import changed
+from detection.ported.substituted import Change, substituted
+from qwen3_golden import write
+from qwen3_parity.diagnosis import by_graph, diagnose
+from qwen3_parity.diagnosis.edits.explain import explain
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.report.diagnoses import explained
+from qwen3_parity.slices.check import judged_by_graph
+
+NORM = "Qwen3MoeRMSNorm.forward"
+IN_SOURCE = {
+    "a sum for a mean": (NORM, "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
+    "no root": (NORM, "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
+    "halves exchanged": ("rotate_half", "(-x2, x1)", "(x1, -x2)", "parts in the order 1, 0"),
+    "keys not turned": ("apply_rotary_pos_emb", "(k * cos) + (rotate_half(k) * sin)", "k", "line 79 of apply_rotary"),
+    "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul by 0.5"),
+    "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",
+                   "[:, None, :, :, :].expand(batch, n_rep, num_key_value_heads, slen, head_dim)", "tiles"),
+    "cos for sin": ("apply_rotary_pos_emb", "(rotate_half(q) * sin)", "(rotate_half(q) * cos)", "rotary_emb[1] in mul"),
+    "mask left out": ("eager_attention_forward", "attn_weights + attention_mask", "attn_weights", "leaves out add"),
+}  # fmt: skip
+by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
+
+
+@contextmanager
+def mistaken(mistake: str) -> Iterator[Any]:
+    """The golden's model as the changed source makes it."""
+    function, old, new, _ = IN_SOURCE[mistake]
+    with substituted(Change(name=mistake, module=modeling.__name__, function=function, old=old, new=new)):
+        yield network()
+
+
+@pytest.mark.sample(every=9)
+@by_mistake
+@pytest.mark.parametrize("level", ["modules", "layers"])
+def test_a_mistake_in_the_references_source_is_said_as_that_edit(mistake: str, level: str, tmp_path: Path) -> None:
+    with mistaken(mistake) as model:
+        diagnosis = diagnosed(model, tmp_path, level)
+    assert diagnosis.faults
+    for fault in diagnosis.faults:
+        best = fault.explanations[0]
+        assert IN_SOURCE[mistake][3] in best.says and best.whole == best.of and not fault.stopped
+        assert "modeling_qwen3_moe.py:" in best.says and best.fix
+
+
+@pytest.mark.slow
+def test_numbers_are_fitted_and_said_beside_the_references(tmp_path: Path) -> None:
+    model = network()
+    with changed(model.model.layers[1].self_attn, "scaling", 0.77):
+        diagnosis = diagnosed(model, tmp_path, "layers")
+    (fault,) = diagnosis.faults
+    assert fault.explanations[0].says.startswith("has 0.77 for 0.5") and "* scaling" in fault.explanations[0].fix
+
+
+@pytest.mark.slow
+def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> None:
+    model = network()
+    layers = model.model.layers
+    layers[0].self_attn.o_proj.weight = layers[1].self_attn.o_proj.weight
+    diagnosis = diagnosed(model, tmp_path)
+    says = [fault.explanations[0].says for fault in diagnosis.faults]
+    assert "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight" in says
+
+
+def test_what_no_edit_gives_has_no_name(tmp_path: Path) -> None:
+    model = network()
+    projection = model.model.layers[1].self_attn.o_proj
+    noise = torch.Generator().manual_seed(0)
+    projection.register_forward_hook(lambda _, __, y: y + 0.1 * torch.randn(y.shape, generator=noise))
+    diagnosis = diagnosed(model, tmp_path)
+    assert diagnosis.faults and not any(fault.explanations for fault in diagnosis.faults)
+
+
+def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(by_graph, "explain", lambda *_: pytest.fail("nothing is wrong"))
+    assert not diagnosed(network(), tmp_path).faults
+
+
+def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> Any:
+        raise ValueError("inhomogeneous")
+
+    monkeypatch.setattr(by_graph, "explain", fails)
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: 2 * y)
+    diagnosis = diagnosed(model, tmp_path)
+    assert diagnosis.faults and diagnosis.verdicts.exit_code == 1
+    assert any(line.startswith("harness bug: ") and "inhomogeneous" in line for line in diagnosis.failures)
+
+
+def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())
+    judged = judged_by_graph(golden(), candidate(model, tmp_path, "layers"), weights())
+    wrong = tuple(part.verdict for part in judged.alone if not part.verdict.passed)
+    assert judged.network is not None
+    by_edits = explain(Fault("model.layers.{layer}", (), wrong), judged.network, (), 1_000_000)
+    assert by_edits.stopped and by_edits.work < 50_000_000
+
+
+@pytest.mark.parametrize(("limit", "says"), [("work", "diagnose --effort 4"), ("deadline", "--budget cut the search")])
+def test_a_network_with_a_graph_is_searched_as_long_as_is_asked_for(limit: str, says: str, tmp_path: Path) -> None:
+    model = network()
+    model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())
+    mine = candidate(model, tmp_path, "layers")
+    options: dict[str, Any] = {"work": 0} if limit == "work" else {"deadline": 1.0, "clock": lambda: 2.0}
+    (fault,) = diagnose(golden(), mine, weights(), **options).faults
+    assert fault.stopped and fault.cut == (limit == "deadline")
+    assert says in "".join(map(str, explained(fault)))
+
+
+SAID = """
+import sys
+from qwen3_golden import read
+from qwen3_parity.diagnosis import diagnose
+from recorded import golden, weights
+for fault in diagnose(golden(), read(sys.argv[1]), weights()).faults:
+    print(fault.explanations, fault.findings)
+"""
+
+
+@pytest.mark.slow
+def test_the_same_recording_has_the_same_answer_whatever_the_order_of_sets(tmp_path: Path) -> None:
+    with mistaken("keys tiled") as model:
+        write(tmp_path / "tiled.pb", candidate(model, tmp_path, "layers"))
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-c", SAID, tmp_path / "tiled.pb"],
+            env={**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": str(Path(__file__).parent)},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in "12"
+    )
+    assert first == second and "tiles" in first

@@ -1,0 +1,126 @@
+"""The search itself, on a network made by hand: what an edit makes is answered by it or by one that makes the same."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "slices"))
+from small import recording, run, weights
+
+from qwen3_golden import Array, Recording, pb
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
+from qwen3_parity.diagnosis.edits.fit import fit
+from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
+from qwen3_parity.diagnosis.edits.search import search
+from qwen3_parity.diagnosis.edits.target import Target, target
+from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.slices.network import network
+
+TAPS = ("layers.0.gate", "layers.0.gate[1]", "layers.0.experts", "layers.0", "logits")
+
+
+@cache
+def golden() -> Recording:
+    return recording(run({}), "qwen3_reference", {"logits": pb.Floor()})
+
+
+def tap(name: str, values: Array | None = None) -> Target:
+    """A tap of an honest run, or with these values."""
+    change = {} if values is None else {name: lambda _: {name: values.astype(np.float32)}}
+    made = target(network(golden(), recording(run(change), "port"), weights()), name, 0)  # type: ignore[arg-type]
+    assert made is not None
+    return made
+
+
+def edits(target: Target) -> list[Edit]:
+    return [edit for table in TABLES for edit in table(target.region) if isinstance(edit, Edit)]
+
+
+@pytest.mark.parametrize("name", TAPS)
+def test_without_an_edit_a_region_is_what_the_judge_compares_with(name: str) -> None:
+    honest = tap(name)
+    network_of = honest.region.network
+    np.testing.assert_array_equal(honest.truth, network_of.slices.value(honest.region.value))
+    assert not honest.cells.any() and not search([honest], []).fitting
+
+
+@pytest.mark.sample(every=3)
+@pytest.mark.parametrize("name", TAPS)
+def test_what_an_edit_makes_is_answered_by_it_or_by_one_that_makes_the_same(name: str) -> None:
+    honest, tried = tap(name), 0
+    for edit in edits(honest)[::7]:
+        values = honest.predicted(edit)
+        if values is None or not np.isfinite(values).all() or np.abs(values).max() > 1e6:
+            continue
+        wrong = tap(name, values)
+        if not wrong.cells.any():
+            continue
+        tried += 1
+        searched = search([wrong], [])
+        assert searched.fitting, edit.says
+        best = searched.fitting[0]
+        assert best.said.share <= 1 and (best.said.partly or best.edit.rank <= edit.rank), (edit.says, best.edit.says)
+    assert tried > 3
+
+
+def test_an_edit_of_nothing_here_and_one_that_changes_nothing_make_nothing() -> None:
+    honest = tap("layers.0.experts")
+    elsewhere = Edit("edit.none", "", PLAIN, {Site("other.py", 1, "add.Tensor"): lambda call: call.plain()})
+    same = Edit("edit.none", "", PLAIN, {site: lambda call: call.plain() for site in honest.region.sites})
+    assert honest.predicted(elsewhere) is None and honest.predicted(same) is None
+
+
+def test_an_edit_whose_shapes_do_not_fit_makes_nothing() -> None:
+    honest = tap("layers.0.experts")
+    for site in honest.region.sites:
+        assert honest.predicted(Edit("edit.none", "", PLAIN, {site: lambda _: np.zeros((3, 7))})) is None
+
+
+def test_an_edit_that_fails_whichever_way_makes_nothing() -> None:
+    def fails(_: Call) -> Array:
+        raise StopIteration
+
+    honest = tap("layers.0.experts")
+    (site, *_) = honest.region.sites
+    assert honest.predicted(Edit("edit.none", "", PLAIN, {site: fails})) is None
+
+
+def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
+    honest = tap("layers.0")
+    wrong = tap("layers.0", honest.truth * 1.25)
+    says = [
+        edit.says
+        for table in TABLES
+        for free in table(wrong.region)
+        if isinstance(free, Free)
+        for edit in fit(free, wrong)
+        if wrong.of(edit).fits
+    ]
+    assert says[0] == "scales the result of add by 1.25"
+
+
+def test_a_part_of_a_tap_is_explained_where_its_right_cells_are_right() -> None:
+    honest = tap("layers.0")
+    values = honest.truth.copy()
+    values[1] = -values[1]
+    best = search([tap("layers.0", values)], []).fitting[0]
+    said = best.said
+    assert said.partly == 1 and not said.whole and said.spoiled == 1 and "negates" in said.says
+
+
+def _barely(call: Call) -> Array:
+    return np.asarray(call.plain() * (1 + 1e-12))
+
+
+def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
+    honest = tap("layers.0")
+    slope = honest.truth * 6 * honest.unit / np.abs(honest.truth)
+    wrong = Target(honest.region, honest.truth + slope, honest.counts, honest.axes, honest.dtype)
+    assert (wrong.cells == wrong.counts).all() and not honest.cells.any()
+    (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
+    assert not wrong.of(Edit("edit.none", "", PLAIN, {site: _barely})).fits

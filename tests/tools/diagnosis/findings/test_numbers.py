@@ -1,0 +1,165 @@
+"""What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one.
+
+It runs `numbers.inputs`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+import torch
+from wrong_numbers import evidence, golden, said
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
+from qwen3_spec.site import Site
+
+CASE = "encdec/ragged"
+CONTEXT = "decoder.layers.1.merged_attn.context"
+
+
+def findings(tap: str, wrong: Callable[[Site], Array], step: int = 0) -> list[Finding]:
+    return said(evidence(CASE, tap, wrong, step))
+
+
+def right(tap: str = CONTEXT, step: int = 0) -> Array:
+    return golden(CASE)[tap, step].values().copy()
+
+
+def holed(y: Array) -> Array:
+    torch.manual_seed(5)
+    return torch.nn.functional.dropout(torch.tensor(y), 0.2).numpy()
+
+
+def one_head(y: Array) -> Array:
+    y[:, :, 2] += np.random.default_rng(1).standard_normal(y[:, :, 2].shape).astype(np.float32)
+    return y
+
+
+def dead_channel(y: Array) -> Array:
+    y[..., 3] = 0
+    return y
+
+
+def not_a_number(y: Array) -> Array:
+    y[0, 1] = np.nan
+    return y
+
+
+DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
+    "a factor of head_dim ** -0.5": ("fit.factor", "head_dim ** -0.5", lambda y: y * np.float32(10**-0.5)),
+    "an unheard-of factor": ("fit.factor", "1.234", lambda y: y * np.float32(1.234)),
+    "nothing but zeros": ("fit.factor", "zero", lambda y: 0 * y),
+    "a factor for each channel": ("fit.channel_factor", "head_dim",
+                                  lambda y: y * np.linspace(0.5, 2, 10, dtype=np.float32)),
+    "a factor for each head": ("fit.axis_factor", "heads",
+                               lambda y: y * np.linspace(0.5, 2, 6, dtype=np.float32)[:, None]),
+    "a bias": ("fit.channel_offset", "bias", lambda y: y + np.linspace(0.5, 2, 10, dtype=np.float32)),
+    "one number added": ("fit.offset", "0.25", lambda y: y + np.float32(0.25)),
+    "dropout": ("fit.dropout", "dropout of 0.2", holed),
+    "bfloat16": ("fit.grid", "bfloat16", lambda y: torch.tensor(y).bfloat16().float().numpy()),
+    "one position late": ("fit.shift", "+1 along query", lambda y: np.roll(y, 1, 1)),
+    "heads and channels exchanged": ("fit.axis_order", "head_dim, heads",
+                                     lambda y: np.ascontiguousarray(y.swapaxes(2, 3)).reshape(y.shape)),
+    "heads in another order": ("from.other_head", "heads", lambda y: y[:, :, [3, 1, 2, 0, 5, 4]]),
+    "channels in another order": ("fit.permuted", "head_dim", lambda y: y[..., [1, 0, 3, 2, 5, 4, 9, 8, 7, 6]]),
+    "noise in one head": ("fit.concentrated", "heads 2", one_head),
+    "a dead channel": ("fit.concentrated", "head_dim 3", dead_channel),
+    "NaN": ("fit.not_finite", "NaN", not_a_number),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", DONE)
+def test_what_was_done_to_the_numbers_is_found(what: str) -> None:
+    name, text, change = DONE[what]
+    best = findings(CONTEXT, lambda site: change(right()))[0]
+    assert (best.name, text in best.says) == (name, True), best
+
+
+def test_a_fit_that_reproduces_the_numbers_weighs_one() -> None:
+    assert findings(CONTEXT, lambda site: right() * np.float32(1.234))[0].weight == 1
+
+
+def test_without_anything_better_the_size_of_the_error_is_told() -> None:
+    noise = np.random.default_rng(2).standard_normal(right().shape).astype(np.float32)
+    assert findings(CONTEXT, lambda site: right() + noise)[0].name == "fit.size"
+
+
+def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
+    found = findings(CONTEXT, lambda site: np.full_like(right(), np.nan))
+    assert {one.name for one in found} == {"fit.not_finite", "from.not_finite"}
+
+
+def late_row(y: Array) -> Array:
+    """One batch row is one position late, the others are right."""
+    y[2] = np.roll(y[2], 1, 0)
+    return y
+
+
+NO_MOVES: dict[str, Callable[[Array], Array]] = {
+    "a row of huge numbers, which is the edge of a move": lambda y: (
+        y * np.array([1, 1.2, 1615], np.float32)[:, None, None, None]
+    ),
+    "a row alone": late_row,
+    "numbers that come near to zeros": lambda y: np.roll(y, 1, 1) * np.float32(1e-3),
+    "nothing but noise": lambda y: y + np.random.default_rng(3).standard_normal(y.shape).astype(np.float32),
+}
+
+
+@pytest.mark.parametrize("what", NO_MOVES)
+def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
+    assert "fit.shift" not in {one.name for one in findings(CONTEXT, lambda site: NO_MOVES[what](right()))}
+
+
+def test_an_honest_tap_has_no_finding_of_weight() -> None:
+    honest = findings(CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
+    assert all(finding.weight < 0.5 for finding in honest)
+
+
+MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn.cache_keys"
+
+
+def test_a_mask_is_told_in_counts_and_distances() -> None:
+    def wrong(site: Site) -> Array:
+        mask = right(MASK)
+        mask[0, 0, 2] = True
+        mask[2, 3, 5] = False
+        return mask
+
+    says = {one.name: one.says for one in findings(MASK, wrong)}["mask.bands"]
+    assert "-2 slots" in says and "key 2 for query 0 of batch row 0" in says
+
+
+def test_a_cache_of_eight_bits_is_told_as_one() -> None:
+    def rounded(y: Array) -> Array:
+        largest = np.abs(y).max()
+        return np.round(y / largest * 127).astype(np.float32) * (largest / 127)
+
+    best = findings(CACHE, lambda site: rounded(right(CACHE, 2)), 2)[0]
+    assert (best.name, "8-bit" in best.says) == ("cache.quantised", True), best
+
+
+PROBS = "decoder.layers.1.merged_attn.probs"
+
+
+def test_nan_in_rows_that_see_nothing_is_told_as_that() -> None:
+    case, tap = "encoder/ragged", "encoder.layers.0.self_attn.probs"
+    y = golden(case)[tap, 0].values().copy()
+    y[4] = np.nan
+    best = said(evidence(case, tap, lambda site: y))[0]
+    assert best.name == "softmax.not_finite" and "exactly the rows without a visible key" in best.says
+
+
+SHAPES: dict[tuple[int, ...], tuple[str, str]] = {
+    (3, 4): ("fit.axis_order", "its axes are in another order: (3, 4) in place of (4, 3)"),
+    (4, 2): ("fit.shape", "query is 2, not 3"),
+    (4, 3, 1): ("fit.shape", "its shape is (4, 3, 1), not (4, 3)"),
+}
+
+
+@pytest.mark.parametrize("actual", SHAPES)
+def test_another_shape_is_told_by_its_axes(actual: tuple[int, ...]) -> None:
+    assert other_shape(("batch", "query"), (4, 3), actual) == Finding(*SHAPES[actual], 1.0)
