@@ -8,8 +8,7 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator
 from functools import cache
 from pathlib import Path
 from time import monotonic
@@ -17,33 +16,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
+from qwen3_parity.report.sums import Sums, beside, comparisons, deliveries, red_tests
+
 if TYPE_CHECKING:
     from qwen3_parity.judge.verdict import Verdict, Verdicts
     from qwen3_parity.recording.case import Case
 
 _JUDGED = pytest.StashKey[dict[str, "Verdicts"]]()
-_SUMS = pytest.StashKey[dict[str, "Sums"]]()
+_SUMS = pytest.StashKey[dict[str, Sums]]()
 _CANDIDATES = pytest.StashKey[dict[str, Path]]()
 SENT = "qwen3_parity"
 """Where the output of a worker has its sums."""
 ITSELF, DOWNSTREAM, BESIDE = (("red", kind) for kind in ("itself", "downstream", "beside"))
 """Properties of a red test: its op is wrong; an op before it is; it judges no golden with the others."""
-
-
-class Sums(NamedTuple):
-    """Of a judged candidate: its case, taps compared, of how many, the largest share (None: text), where, the contract;
-    of a red one also a line, its files, and whether it is an op alone."""
-
-    case: str
-    compared: int
-    of: int
-    share: float | None
-    where: str
-    contract: str
-    red: str = ""
-    golden: str = ""
-    candidate: str = ""
-    alone: bool = False
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -299,48 +284,56 @@ def _all_sums(config: pytest.Config) -> dict[str, Sums]:
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> Generator[None]:
-    """Last of all the diagnosis: which mistake, at which ops, what to do, and a line a case.
+    """Last of all the diagnosis: which mistake, at which ops, what to do, a line a case, and the names of red tests.
 
     With -v, or a --tb of one's own, each red test is shown as well; without, those that are red by a judged golden are
-    not, nor those beside them that judge none.
+    named alone, and those beside them that judge none are counted.
     """
-    every = config.get_verbosity() > 0
     sums = _all_sums(config)
     failed = list(terminalreporter.stats.get("failed", ()))
-    folded = (
-        [report for report in failed if _is(report, ITSELF, BESIDE)] if any(case.red for case in sums.values()) else []
-    )
-    if folded and not every and config.getoption("tbstyle") == "auto":
+    folded: list[Any] = []
+    if any(case.red for case in sums.values()) and not config.get_verbosity() > 0:
+        folded = [report for report in failed if _is(report, ITSELF, BESIDE)]
+    if folded and config.getoption("tbstyle") == "auto":
         terminalreporter.stats["failed"] = [report for report in failed if report not in folded]
         yield
         terminalreporter.stats["failed"] = failed
     else:
+        folded = []
         yield
     if sums or config.stash.get(_CANDIDATES, None) is not None:
         terminalreporter.section("parity")
         interrupted = exitstatus == pytest.ExitCode.INTERRUPTED
         red = [] if interrupted else [case for case in sums.values() if case.red]
-        beside = [report.nodeid for report in failed if _is(report, BESIDE)] if red else []
-        downstream = terminalreporter.stats.get("downstream", ()) if every else ()
-        for line in _parity_section(config, sums, red, beside, downstream):
+        downstream = terminalreporter.stats.get("downstream", ())
+        for line in _parity_section(config, sums, red, _Reports(failed, folded, downstream)):
             terminalreporter.write_line(line)
 
 
+class _Reports(NamedTuple):
+    """pytest's reports of red tests: all of them, those of them that it does not show, and the downstream ones."""
+
+    failed: Collection[Any]
+    folded: Collection[Any]
+    downstream: Collection[Any]
+
+
 def _parity_section(
-    config: pytest.Config,
-    sums: dict[str, Sums],
-    red: Collection[Sums],
-    beside: Sequence[str],
-    downstream: Iterable[Any],
+    config: pytest.Config, sums: dict[str, Sums], red: Collection[Sums], reports: _Reports
 ) -> Iterator[str]:
+    every = config.get_verbosity() > 0
     if red:
-        budget, folder = config.getoption("parity_budget"), config.getoption("parity_candidate")
-        yield from _diagnosis(red, budget, folder, every=config.get_verbosity() > 0)
-    yield from (f"{report.nodeid}: {report.longrepr}" for report in downstream)
-    yield from _beside(beside)
-    yield from _comparisons(sums)
+        yield from _diagnosis(red, config.getoption("parity_budget"), config.getoption("parity_candidate"), every=every)
+    if every:
+        yield from (f"{report.nodeid}: {report.longrepr}" for report in reports.downstream)
+    else:
+        itself = [report.nodeid for report in reports.folded if _is(report, ITSELF)]
+        yield from red_tests(itself, [report.nodeid for report in reports.downstream])
+    if red:
+        yield from beside([report.nodeid for report in reports.failed if _is(report, BESIDE)])
+    yield from comparisons(sums)
     if (delivered := config.stash.get(_CANDIDATES, None)) is not None:
-        yield from _deliveries(sums, delivered)
+        yield from deliveries(sums, delivered)
 
 
 def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, every: bool) -> Iterator[str]:
@@ -364,37 +357,3 @@ def _diagnosis(red: Collection[Sums], budget: float, folder: Path | None, *, eve
     yield from map(printable, closing.cases({case.case: case.red for case in red}, mistakes, every=every))
     if os.environ.get("GITHUB_ACTIONS") == "true":
         yield from closing.github(mistakes)
-
-
-def _beside(tests: Collection[str]) -> Iterator[str]:
-    """The red tests that judge no golden with the others: what is diagnosed is likely behind them, too."""
-    if tests:
-        files = Counter(test.partition("::")[0].rpartition("/")[2] for test in tests)
-        listed = ", ".join(f"{file} {count}" for file, count in files.items())
-        yield f"red as well, look again when the above is mended (-v shows them), {len(tests)}: {listed}"
-
-
-def _comparisons(sums: dict[str, Sums]) -> Iterator[str]:
-    """How much was compared and how well, and by which contract."""
-    compared, of = sum(case.compared for case in sums.values()), sum(case.of for case in sums.values())
-    text = f"{compared} of {of} taps compared in {len(sums)} cases"
-    shares = [(case.share, case.where, case.case) for case in sums.values() if case.share is not None]
-    if shares:
-        share, where, name = max(shares, key=lambda entry: entry[0])
-        text += f"; largest share of a budget {share:.2g} at {where} of {name}"
-    yield text
-    yield from (f"judged by {contract}" for contract in dict.fromkeys(case.contract for case in sums.values()))
-
-
-def _deliveries(sums: dict[str, Sums], delivered: Iterable[str]) -> list[str]:
-    """Which candidates were judged, which were delivered and no test asked for, and which cases have none."""
-    from qwen3_parity.judge.candidates import golden_names
-
-    judged = {case.case for case in sums.values()}
-    groups = {
-        "judged": judged,
-        "delivered, and no test of this run judged it": set(delivered) - judged,
-        "not delivered": golden_names().keys() - set(delivered),
-    }
-    lines = [f"{group}, {len(names)}: {', '.join(sorted(names))}" for group, names in groups.items() if names]
-    return lines if judged else ["nothing was judged, and that is a failure", *lines]

@@ -34,8 +34,12 @@ def tap(name: str) -> Array:
     return GOLDEN[f"{LAYER}.{name}", 0].array
 
 
-def own(candidate: Recording, name: str) -> OpVerdict:
-    return next(one for one in replay(candidate, WEIGHTS, GOLDEN) if (one.name, one.step) == (f"{LAYER}.{name}", 0))
+def verdict_of(candidate: Recording, name: str) -> OpVerdict:
+    return next(
+        verdict
+        for verdict in replay(candidate, WEIGHTS, GOLDEN)
+        if (verdict.name, verdict.step) == (f"{LAYER}.{name}", 0)
+    )
 
 
 def accumulated() -> Array:
@@ -49,7 +53,7 @@ def accumulated() -> Array:
 
 def test_a_product_that_is_added_onto_the_residual_term_by_term_is_right() -> None:
     output = accumulated()
-    verdict = own(with_taps({f"{LAYER}.output": output}), "output")
+    verdict = verdict_of(with_taps({f"{LAYER}.output": output}), "output")
     assert verdict.passed and f"{LAYER}.mlp.down_proj" in verdict.others
     residual, branch = tap("attn_residual").astype(np.float64), tap("mlp.down_proj").astype(np.float64)
     units = np.abs(output - (residual + branch)) / (2**-24 * (np.abs(residual) + np.abs(branch)))
@@ -58,16 +62,16 @@ def test_a_product_that_is_added_onto_the_residual_term_by_term_is_right() -> No
 
 @pytest.mark.parametrize("factor", [1 + 1e-4, 1 + 1e-5])
 def test_a_sum_that_is_slightly_wrong_is_wrong_through_the_product_too(factor: float) -> None:
-    assert not own(with_taps({f"{LAYER}.output": accumulated() * factor}), "output").passed
+    assert not verdict_of(with_taps({f"{LAYER}.output": accumulated() * factor}), "output").passed
 
 
 def test_what_stays_wrong_is_blamed_alone_and_not_with_what_it_might_have_absorbed() -> None:
-    verdict = own(with_taps({f"{LAYER}.output": accumulated() * 2}), "output")
+    verdict = verdict_of(with_taps({f"{LAYER}.output": accumulated() * 2}), "output")
     assert not verdict.passed and not verdict.others
 
 
 def test_a_branch_that_is_left_out_is_wrong_through_the_product_too() -> None:
-    assert not own(with_taps({f"{LAYER}.output": tap("attn_residual")}), "output").passed
+    assert not verdict_of(with_taps({f"{LAYER}.output": tap("attn_residual")}), "output").passed
 
 
 def test_keys_rotated_by_another_kernel_on_their_way_into_the_cache_are_right() -> None:
@@ -75,22 +79,24 @@ def test_keys_rotated_by_another_kernel_on_their_way_into_the_cache_are_right() 
     k = np.swapaxes(k.reshape(*k.shape[:2], -1, cos.shape[-1]), 1, 2).astype(np.float64)
     half = cos.shape[-1] // 2
     a, b, c, s = k[..., :half], k[..., half:], cos[:, None, :, :half], sin[:, None, :, :half]
-    other = np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(np.float32)
-    assert (other != tap("merged_attn.k_rope")).any()
-    verdict = own(with_taps({f"{LAYER}.merged_attn.cache_keys": other}), "merged_attn.cache_keys")
+    rotated = np.concatenate([a * c - b * s, b * c + a * s], axis=-1).astype(np.float32)
+    assert (rotated != tap("merged_attn.k_rope")).any()
+    verdict = verdict_of(with_taps({f"{LAYER}.merged_attn.cache_keys": rotated}), "merged_attn.cache_keys")
     assert verdict.passed and f"{LAYER}.merged_attn.k_rope" in verdict.others
 
 
 def test_a_cache_that_is_rounded_to_bfloat16_is_wrong() -> None:
     keys = tap("merged_attn.cache_keys")
     rounded = (keys.view(np.uint32) & 0xFFFF0000).view(np.float32)
-    assert not own(with_taps({f"{LAYER}.merged_attn.cache_keys": rounded}), "merged_attn.cache_keys").passed
+    assert not verdict_of(with_taps({f"{LAYER}.merged_attn.cache_keys": rounded}), "merged_attn.cache_keys").passed
 
 
 def test_a_product_that_is_wrong_is_not_what_its_reader_absorbs() -> None:
     wrong = with_taps({f"{LAYER}.mlp.down_proj": tap("mlp.down_proj") * 1.5})
-    found = diagnose(GOLDEN, wrong, WEIGHTS)
-    assert not found.faults and [one.place for one in found.misplaced] == ["decoder.layers.{layer}.mlp.down_proj"]
+    diagnosis = diagnose(GOLDEN, wrong, WEIGHTS)
+    assert not diagnosis.faults and [misplaced.place for misplaced in diagnosis.misplaced] == [
+        "decoder.layers.{layer}.mlp.down_proj"
+    ]
 
 
 def test_a_sum_of_rounded_parts_is_for_half_precision_alone() -> None:
@@ -98,4 +104,4 @@ def test_a_sum_of_rounded_parts_is_for_half_precision_alone() -> None:
     assert GOLDEN.run.arithmetic == pb.ARITHMETIC_F32
     o_proj = tap("merged_attn.o_proj")
     rounded = (o_proj.view(np.uint32) & 0xFFFF0000).view(np.float32)
-    assert not own(with_taps({f"{LAYER}.merged_attn.o_proj": rounded}), "merged_attn.o_proj").passed
+    assert not verdict_of(with_taps({f"{LAYER}.merged_attn.o_proj": rounded}), "merged_attn.o_proj").passed

@@ -34,27 +34,29 @@ def narrow_from_1(item: Tensor) -> Array:
     return from_1(item).astype(np.int32) if item.info.name == "decoder.position_ids" else item.array
 
 
-@pytest.mark.parametrize("change", [from_1, narrow_from_1], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("change", [from_1, narrow_from_1], ids=lambda change: change.__name__)
 def test_positions_from_1_beside_angles_from_0_are_a_fault_and_no_misplaced_tap(
     change: Callable[[Tensor], Array],
 ) -> None:
-    found = diagnose(GOLDEN, candidate(change), WEIGHTS)
-    assert [one.fault.place for one in found.faults] == ["decoder.position_ids"] and not found.misplaced
-    assert found.verdicts.word == "divergence"
+    diagnosis = diagnose(GOLDEN, candidate(change), WEIGHTS)
+    assert [fault.fault.place for fault in diagnosis.faults] == ["decoder.position_ids"] and not diagnosis.misplaced
+    assert diagnosis.verdicts.word == "divergence"
 
 
 def test_a_float_that_was_recorded_at_another_place_is_still_none() -> None:
     def change(item: Tensor) -> Array:
         return item.array * 2 if item.info.name.endswith("mlp.gate_proj") else item.array
 
-    found = diagnose(GOLDEN, candidate(change), WEIGHTS)
-    assert [one.place for one in found.misplaced] == ["decoder.layers.{layer}.mlp.gate_proj"] and not found.faults
+    diagnosis = diagnose(GOLDEN, candidate(change), WEIGHTS)
+    assert [misplaced.place for misplaced in diagnosis.misplaced] == [
+        "decoder.layers.{layer}.mlp.gate_proj"
+    ] and not diagnosis.faults
 
 
 def test_a_choice_is_not_computed_through() -> None:
     """As of a router's index and the weights that go with it: the pair is wrong where either is another's."""
     key = "decoder.layers.0.merged_attn.q_rope", 0
-    own = [
+    verdicts = [
         OpVerdict("decoder.position_ids", 0, "position_ids"),
         OpVerdict("decoder.cos", 0, "cos"),
         OpVerdict(*key, "rope", share=3.0),
@@ -66,8 +68,10 @@ def test_a_choice_is_not_computed_through() -> None:
             dropped.update(self.values.dropped)
             return "only asked"
 
-    reads = dict.fromkeys(((one.name, one.step) for one in own), ()) | {key: ("decoder.position_ids", "decoder.cos")}
-    absorbed(own, reads, Spy.of(GOLDEN, WEIGHTS, GOLDEN))
+    reads = dict.fromkeys(((verdict.name, verdict.step) for verdict in verdicts), ()) | {
+        key: ("decoder.position_ids", "decoder.cos")
+    }
+    absorbed(verdicts, reads, Spy.of(GOLDEN, WEIGHTS, GOLDEN))
     assert dropped == {"decoder.cos"}
 
 

@@ -39,7 +39,11 @@ def recorded(path, out, granularity, backend="eager", change=lambda model: None)
 
 
 def blamed(golden, candidate):
-    return {one.name: one for one in replay(candidate, weights_of(golden, CHECKPOINTS), golden) if not one.passed}
+    return {
+        verdict.name: verdict
+        for verdict in replay(candidate, weights_of(golden, CHECKPOINTS), golden)
+        if not verdict.passed
+    }
 
 
 @pytest.mark.sample(every=4)
@@ -53,7 +57,7 @@ def test_an_honest_run_with_some_of_the_taps_is_judged_whole_and_blames_nobody(p
     golden, candidate = recorded(path, tmp_path / "some.pb", granularity, backend="sdpa")
     verdicts = replay(candidate, weights_of(golden, CHECKPOINTS), golden)
     assert check(golden, candidate).exit_code == 0
-    assert [one.name for one in verdicts if one.reason or not one.passed] == []
+    assert [verdict.name for verdict in verdicts if verdict.reason or not verdict.passed] == []
 
 
 def test_the_sample_is_of_goldens_that_exist():
@@ -80,15 +84,15 @@ def wrong_scale(model):
 )
 def test_the_group_that_holds_the_mistake_is_blamed_alone(granularity, change, tap, among, tmp_path):
     path = GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"
-    found = blamed(*recorded(path, tmp_path / "some.pb", granularity, change=change))
-    assert set(found) == {tap}
-    assert among <= {pattern_of(name) for name in found[tap].others}
+    verdicts = blamed(*recorded(path, tmp_path / "some.pb", granularity, change=change))
+    assert set(verdicts) == {tap}
+    assert among <= {pattern_of(name) for name in verdicts[tap].others}
 
 
 def test_a_mistake_inside_fused_attention_is_blamed_on_the_ops_that_have_no_tap(tmp_path):
     path = GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"
-    found = blamed(*recorded(path, tmp_path / "some.pb", "all", backend="sdpa", change=wrong_scale))
-    assert {(name, one.others) for name, one in found.items()} == {
+    verdicts = blamed(*recorded(path, tmp_path / "some.pb", "all", backend="sdpa", change=wrong_scale))
+    assert {(name, verdict.others) for name, verdict in verdicts.items()} == {
         (
             "decoder.layers.2.merged_attn.context",
             ("decoder.layers.2.merged_attn.probs", "decoder.layers.2.merged_attn.scores"),
@@ -109,10 +113,12 @@ def test_the_taps_asked_for_are_the_taps_declared_and_delivered(tmp_path):
 def test_an_error_of_one_head_does_not_drown_in_the_tap(tmp_path):
     golden, candidate = recorded(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb", tmp_path / "all.pb", "all")
     weights = weights_of(golden, CHECKPOINTS)
-    honest = next(one for one in replay(candidate, weights, golden) if one.name.endswith("0.merged_attn.context"))
+    honest = next(
+        verdict for verdict in replay(candidate, weights, golden) if verdict.name.endswith("0.merged_attn.context")
+    )
     tensor = candidate[honest.name, honest.step]
     spoilt = tensor.array.copy()
     spoilt[:, :, 1] *= np.float32(1 + 2e-6)
     object.__setattr__(tensor, "array", spoilt)
-    found = next(one for one in replay(candidate, weights, golden) if one.name == honest.name)
-    assert found.errors.head > 2 * found.errors.rms > 0
+    spoilt_verdict = next(verdict for verdict in replay(candidate, weights, golden) if verdict.name == honest.name)
+    assert spoilt_verdict.errors.head > 2 * spoilt_verdict.errors.rms > 0

@@ -31,10 +31,10 @@ def _noise(values: Values, step: int) -> Array:
 
 def test_noise_does_not_depend_on_what_was_asked_before() -> None:
     forth, back = _values(), _values()
-    some = [_noise(forth, step) for step in range(_STEPS)]
+    forward = [_noise(forth, step) for step in range(_STEPS)]
     again = [_noise(back, step) for step in reversed(range(_STEPS))]
-    for one, other in zip(some, reversed(again), strict=True):
-        np.testing.assert_array_equal(one, other)
+    for first, second in zip(forward, reversed(again), strict=True):
+        np.testing.assert_array_equal(first, second)
 
 
 def test_draws_side_by_side_are_as_large_as_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,7 +62,7 @@ def test_noise_of_a_run_in_which_something_is_known_otherwise_is_its_own() -> No
 
 
 def test_a_run_that_failed_midway_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
-    values, right = _values(), noise.as_stored
+    values, as_stored = _values(), noise.as_stored
 
     def fails(*_: object) -> Array:
         raise ValueError
@@ -70,5 +70,5 @@ def test_a_run_that_failed_midway_is_thrown_away(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(noise, "as_stored", fails)
     with pytest.raises(ValueError):
         _noise(values, 0)
-    monkeypatch.setattr(noise, "as_stored", right)
+    monkeypatch.setattr(noise, "as_stored", as_stored)
     np.testing.assert_array_equal(_noise(values, 0), _noise(_values(), 0))

@@ -15,18 +15,18 @@ SITE = "decoder.layers.0.merged_attn"
 
 
 def blamed(recording, weights):
-    return {(one.name, one.step) for one in replay(recording, weights) if not one.passed}
+    return {(verdict.name, verdict.step) for verdict in replay(recording, weights) if not verdict.passed}
 
 
 def test_every_op_of_an_honest_run_is_judged_and_passes(world):
     verdicts = replay(world.golden, world.weights)
-    assert all(one.passed and not one.reason for one in verdicts)
+    assert all(verdict.passed and not verdict.reason for verdict in verdicts)
     assert len(verdicts) == len(world.golden.tensors) - 6
 
 
 def test_errors_are_counted_in_units_and_shares_in_headrooms(world):
-    one = next(one for one in replay(world.golden, world.weights) if one.name == "logits")
-    assert 0 < one.errors.rms <= one.errors.max < 8 and 0 < one.share < 1
+    verdict = next(verdict for verdict in replay(world.golden, world.weights) if verdict.name == "logits")
+    assert 0 < verdict.errors.rms <= verdict.errors.max < 8 and 0 < verdict.share < 1
 
 
 def scaled(array):
@@ -49,10 +49,10 @@ def scaled(array):
     ],
 )
 def test_a_scaled_tap_is_blamed_with_its_consumers_alone(world, name, step, consumers):
-    found = blamed(world.changed(name, scaled, step), world.weights)
-    assert (name, step) in found
+    taps = blamed(world.changed(name, scaled, step), world.weights)
+    assert (name, step) in taps
     if consumers is not None:
-        assert found == {(name, step)} | consumers
+        assert taps == {(name, step)} | consumers
 
 
 @pytest.mark.parametrize(
@@ -116,9 +116,9 @@ def test_a_nan_is_blamed_where_it_first_appears_and_not_judged_after(world):
         array[:] = np.nan
 
     name = "decoder.layers.0.mlp.gate_proj"
-    found = replay(world.changed(name, nan), world.weights)
-    assert [one.name for one in found if not one.passed] == [name]
-    act = next(one for one in found if one.name == "decoder.layers.0.mlp.act" and one.step == 0)
+    verdicts = replay(world.changed(name, nan), world.weights)
+    assert [verdict.name for verdict in verdicts if not verdict.passed] == [name]
+    act = next(verdict for verdict in verdicts if verdict.name == "decoder.layers.0.mlp.act" and verdict.step == 0)
     assert act.reason == "an input is not finite"
 
 
@@ -127,27 +127,29 @@ def test_a_nan_in_one_row_leaves_the_other_rows_judged(world):
         array[0, 0] = np.nan
 
     name = "decoder.layers.0.mlp.gate_proj"
-    found = replay(world.changed(name, nan), world.weights)
-    act = next(one for one in found if one.name == "decoder.layers.0.mlp.act" and one.step == 0)
+    verdicts = replay(world.changed(name, nan), world.weights)
+    act = next(verdict for verdict in verdicts if verdict.name == "decoder.layers.0.mlp.act" and verdict.step == 0)
     assert act.passed and not act.reason
 
 
 def test_an_op_whose_input_was_not_recorded_is_judged_together_with_it(world):
-    found = replay(world.without("decoder.layers.0.mlp.up_proj", 1), world.weights)
-    act = next(one for one in found if one.name == "decoder.layers.0.mlp.act" and one.step == 1)
+    verdicts = replay(world.without("decoder.layers.0.mlp.up_proj", 1), world.weights)
+    act = next(verdict for verdict in verdicts if verdict.name == "decoder.layers.0.mlp.act" and verdict.step == 1)
     assert (act.others, act.passed, act.reason) == (("decoder.layers.0.mlp.up_proj",), True, "")
 
 
 def test_an_op_whose_inputs_cannot_be_had_says_so(world):
     lost = world.with_tensors(t for t in world.golden if not t.info.name.startswith("input.decoder"))
-    found = next(one for one in replay(lost, world.weights) if one.name == "decoder.position_ids")
-    assert (found.reason, found.passed) == ("an input was not recorded", True)
+    verdict = next(verdict for verdict in replay(lost, world.weights) if verdict.name == "decoder.position_ids")
+    assert (verdict.reason, verdict.passed) == ("an input was not recorded", True)
 
 
 def test_another_shape_is_blamed(world):
     short = world.golden["logits", 1].array[:, :, :-1].copy()
-    one = next(o for o in replay(world.holding("logits", short, 1), world.weights) if (o.name, o.step) == ("logits", 1))
-    assert one.share == math.inf
+    verdict = next(
+        o for o in replay(world.holding("logits", short, 1), world.weights) if (o.name, o.step) == ("logits", 1)
+    )
+    assert verdict.share == math.inf
 
 
 def test_a_wrong_weight_is_blamed_everywhere_it_is_used(world):
@@ -165,8 +167,8 @@ def test_a_weight_that_is_not_there_is_an_error_and_no_pass(world):
 @pytest.mark.parametrize(("factor", "passes"), [(1.0, True), (1.05, False)])
 def test_half_precision_is_allowed_one_rounding_of_its_result(world, factor, passes):
     bits = to_bfloat16(world.golden["logits", 0].array * np.float32(factor))
-    found = blamed(world.holding("logits", bits, dtype=pb.BF16), world.weights)
-    assert (("logits", 0) not in found) is passes
+    taps = blamed(world.holding("logits", bits, dtype=pb.BF16), world.weights)
+    assert (("logits", 0) not in taps) is passes
 
 
 def test_a_window_hides_what_lies_before_it(world):
@@ -183,21 +185,21 @@ def other_tables(world, turned):
     """A port whose cos and sin are its own: q_rope turned by them, or by the golden's."""
     from qwen3_spec import ops
 
-    own = world
+    port = world
     for name in ("decoder.cos", "decoder.sin"):
         table = world.golden[name, 0].array + np.float32(1e-3)
-        own = replace(own, golden=own.holding(name, table))
-    tables = [(own if turned == "own" else world).golden[f"decoder.{kind}", 0].array for kind in ("cos", "sin")]
+        port = replace(port, golden=port.holding(name, table))
+    tables = [(port if turned == "own" else world).golden[f"decoder.{kind}", 0].array for kind in ("cos", "sin")]
     for layer in range(2):
         site = f"decoder.layers.{layer}.merged_attn"
         for kind in "qk":
             x = np.swapaxes(world.golden[f"{site}.{kind}_norm", 0].array, 1, 2)
             y = ops.rope.forward(x, *tables).astype(np.float32)
-            own = replace(own, golden=own.holding(f"{site}.{kind}_rope", y))
-    return own.golden
+            port = replace(port, golden=port.holding(f"{site}.{kind}_rope", y))
+    return port.golden
 
 
 @pytest.mark.parametrize("turned", ["own", "golden"])
 def test_a_rotation_is_right_by_the_ports_own_tables_and_by_the_goldens(world, turned):
-    found = replay(other_tables(world, turned), world.weights, world.golden)
-    assert not [one.name for one in found if not one.passed and "rope" in one.name]
+    verdicts = replay(other_tables(world, turned), world.weights, world.golden)
+    assert not [verdict.name for verdict in verdicts if not verdict.passed and "rope" in verdict.name]

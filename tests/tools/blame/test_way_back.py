@@ -46,19 +46,19 @@ def judged(golden: Recording, candidate: Recording) -> list[OpVerdict]:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_gradient_is_judged_and_none_of_ours_is_blamed(name: str, tmp_path: Path) -> None:
-    found = [one for one in replayed(name, tmp_path) if one.name.startswith(("gradient.", "loss"))]
-    assert len(found) >= 33
-    assert [one.name for one in found if one.reason or not one.passed] == []
-    assert max(one.share for one in found) < 0.5
+    verdicts = [verdict for verdict in replayed(name, tmp_path) if verdict.name.startswith(("gradient.", "loss"))]
+    assert len(verdicts) >= 33
+    assert [verdict.name for verdict in verdicts if verdict.reason or not verdict.passed] == []
+    assert max(verdict.share for verdict in verdicts) < 0.5
 
 
 def test_a_fault_forward_excuses_the_gradients_of_its_layer_and_no_others(tmp_path: Path) -> None:
     def seed(patch: Patch) -> None:
         patch.result(patch.model.decoder.layers[1].merged_attn, "query_heads", lambda x: 1.01 * x)
 
-    found = replayed("training/tied", tmp_path, seed)
-    assert [one.name for one in found if not one.passed] == ["decoder.layers.1.output"]
-    excused = {one.name for one in found if one.reason == REASON}
+    verdicts = replayed("training/tied", tmp_path, seed)
+    assert [verdict.name for verdict in verdicts if not verdict.passed] == ["decoder.layers.1.output"]
+    excused = {verdict.name for verdict in verdicts if verdict.reason == REASON}
     assert "gradient.decoder.layers.1.merged_attn.q_proj.weight" in excused
     assert "gradient.decoder.layers.0.output" in excused  # what layer 1 passes back
     assert not excused & {"gradient.logits", "gradient.decoder.norm", "gradient.decoder.layers.0.mlp.up_proj.weight"}
@@ -72,22 +72,22 @@ def test_a_fault_forward_excuses_the_gradients_of_its_layer_and_no_others(tmp_pa
 def test_a_value_that_is_a_thousandth_off_is_blamed_alone(name: str, tmp_path: Path) -> None:
     golden = read(GOLDEN_ROOT / "cases" / "training" / "untied.pb")
     tensors = [
-        type(one)(one.info, (one.array * np.float32(1.001)).astype(np.float32)) if one.info.name == name else one
-        for one in golden
+        type(item)(item.info, (item.array * np.float32(1.001)).astype(np.float32)) if item.info.name == name else item
+        for item in golden
     ]
     candidate = Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters)
-    assert [one.name for one in judged(golden, candidate) if not one.passed] == [name]
+    assert [verdict.name for verdict in judged(golden, candidate) if not verdict.passed] == [name]
 
 
 def test_where_the_output_gradient_is_wrong_what_follows_from_it_is_right(tmp_path: Path) -> None:
     golden = read(GOLDEN_ROOT / "cases" / "training" / "tied.pb")
     tensors = [
-        type(one)(one.info, (one.array * np.float32(2)).astype(np.float32))
-        if one.info.name.startswith("gradient.") and one.info.name != "gradient.logits"
-        else one
-        for one in golden
+        type(item)(item.info, (item.array * np.float32(2)).astype(np.float32))
+        if item.info.name.startswith("gradient.") and item.info.name != "gradient.logits"
+        else item
+        for item in golden
     ]
     candidate = Recording(golden.case, golden.provenance, golden.run, tensors, golden.parameters)
-    wrong = {one.name for one in judged(golden, candidate) if not one.passed}
+    wrong = {verdict.name for verdict in judged(golden, candidate) if not verdict.passed}
     # Both read gradient.logits; the rest read one another.
     assert wrong == {"gradient.decoder.norm", "gradient.shared.weight"}

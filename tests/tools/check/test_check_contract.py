@@ -65,10 +65,10 @@ def test_a_verdict_by_the_released_set_names_its_digest() -> None:
 def test_nothing_is_parity_by_an_edited_golden_and_the_verdict_says_so(tmp_path: Path) -> None:
     path = edited_golden(tmp_path / "rope.pb")
     done = CliRunner().invoke(main, ["check", str(path), str(GOLDEN), "--json"])
-    found = json.loads(done.output)
-    assert (done.exit_code, found["verdict"]) == (1, "within budget, no parity")
-    assert found["contract"]["edited"] == ["cases/op/rope.pb"]
-    assert found["contract"]["digest"] != manifests.RELEASED.read_text().strip()
+    document = json.loads(done.output)
+    assert (done.exit_code, document["verdict"]) == (1, "within budget, no parity")
+    assert document["contract"]["edited"] == ["cases/op/rope.pb"]
+    assert document["contract"]["digest"] != manifests.RELEASED.read_text().strip()
 
 
 def test_diagnose_names_the_contract_too(tmp_path: Path) -> None:
@@ -82,14 +82,14 @@ def test_two_different_edits_have_two_digests(root: Path) -> None:
     table = root / "tolerances.textproto"
     digests = {released.digest}
     for index, line in enumerate(("# wider\n", "# wider still\n")):
-        other = root / f"set {index}"
-        other.mkdir()
+        folder = root / f"set {index}"
+        folder.mkdir()
         for name in (manifests.NAME, "taps.textproto"):
-            shutil.copy(root / name, other / name)
-        (other / table.name).write_text(table.read_text() + line)
-        found = contract_of(read(GOLDEN), other)
-        assert found.edited == ("tolerances.textproto",)
-        digests.add(found.digest)
+            shutil.copy(root / name, folder / name)
+        (folder / table.name).write_text(table.read_text() + line)
+        contract = contract_of(read(GOLDEN), folder)
+        assert contract.edited == ("tolerances.textproto",)
+        digests.add(contract.digest)
     assert len(digests) == 3
 
 
@@ -111,10 +111,10 @@ def _sha256(path: Path) -> str:
 
 
 def test_a_users_own_golden_is_nobodys_edit_and_not_called_released(tmp_path: Path) -> None:
-    own = read(GOLDEN)
-    own.case.name = "capture/request"
-    assert contract_of(own).edited == ()
-    write(tmp_path / "own.pb", own)
+    golden = read(GOLDEN)
+    golden.case.name = "capture/request"
+    assert contract_of(golden).edited == ()
+    write(tmp_path / "own.pb", golden)
     done = CliRunner().invoke(main, ["check", str(tmp_path / "own.pb"), str(tmp_path / "own.pb")])
     words = " ".join(done.output.split())
     assert done.exit_code == 0 and "the golden 'capture/request' is none of the release" in words
@@ -171,12 +171,12 @@ def test_the_contract_stands_in_the_terminal_and_on_the_page() -> None:
     assert verdicts.contract is not None
     released = f"contract {verdicts.contract.short}, as released"
     edited = replace(verdicts, contract=Contract("ab" * 32, ("tolerances.textproto",)))
-    for one, words in ((verdicts, released), (edited, "tolerances.textproto is not the released one")):
-        for renderable in (report.terminal(one), report.overview([one])):
+    for shown, words in ((verdicts, released), (edited, "tolerances.textproto is not the released one")):
+        for renderable in (report.terminal(shown), report.overview([shown])):
             console = Console(width=200, file=StringIO())
             console.print(renderable)
             assert words in console.file.getvalue()  # type: ignore[attr-defined]
-        assert words in html(Report([one]))
+        assert words in html(Report([shown]))
 
 
 def test_partial_by_an_edited_contract_has_no_exit_code_0() -> None:

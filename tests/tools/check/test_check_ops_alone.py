@@ -50,9 +50,9 @@ def test_an_op_that_the_runs_budget_hides_is_a_divergence_where_the_checkpoint_i
     golden: Recording, candidate: Path
 ) -> None:
     assert check(golden, candidate).word == "parity"
-    found = check(golden, candidate, weights_at_hand(golden, CHECKPOINTS))
-    assert (found.word, found.exit_code, found.judged) == ("divergence", 1, "run and ops")
-    assert {problem.where.partition(" ")[0] for problem in found.problems} == {WRONG}
+    verdicts = check(golden, candidate, weights_at_hand(golden, CHECKPOINTS))
+    assert (verdicts.word, verdicts.exit_code, verdicts.judged) == ("divergence", 1, "run and ops")
+    assert {problem.where.partition(" ")[0] for problem in verdicts.problems} == {WRONG}
 
 
 def test_a_share_below_its_budget_is_said_to_be_the_runs(golden: Recording, candidate: Path) -> None:
@@ -71,9 +71,9 @@ def test_its_message_says_the_op_the_share_and_the_next_command(golden: Recordin
 
 @pytest.mark.slow
 def test_check_and_diagnose_agree_about_it(golden: Recording, candidate: Path) -> None:
-    found = CliRunner().invoke(main, ["check", str(candidate), "--json"])
-    report = json.loads(found.output)
-    assert (found.exit_code, report["verdict"], report["judged"]) == (1, "divergence", "run and ops")
+    result = CliRunner().invoke(main, ["check", str(candidate), "--json"])
+    report = json.loads(result.output)
+    assert (result.exit_code, report["verdict"], report["judged"]) == (1, "divergence", "run and ops")
     assert report["wrong_alone"] == [WRONG]
     weights = weights_at_hand(golden, CHECKPOINTS)
     assert weights is not None
@@ -85,37 +85,37 @@ def test_check_and_diagnose_agree_about_it(golden: Recording, candidate: Path) -
 @pytest.mark.parametrize("name", ["encdec/bfloat16", "classic/bert", "generation/greedy", "training/causal", "op/rope"])
 def test_a_golden_of_each_kind_is_at_parity_with_itself_run_and_ops(name: str) -> None:
     golden = read(GOLDEN_ROOT / "cases" / f"{name}.pb")
-    found = check(golden, golden, weights_at_hand(golden, CHECKPOINTS))
-    assert (found.word, found.judged) == ("parity", "run and ops")
+    verdicts = check(golden, golden, weights_at_hand(golden, CHECKPOINTS))
+    assert (verdicts.word, verdicts.judged) == ("parity", "run and ops")
 
 
 def test_without_a_checkpoint_the_verdict_is_of_the_run_only(golden: Recording) -> None:
     case = pb.Case.FromString(golden.case.SerializeToString())
-    for one in case.checkpoint:
-        one.name = "somebody-elses"
-    own = replace(golden, case=case)
-    assert weights_at_hand(own, CHECKPOINTS) is None
-    assert check(own, own).judged == "run only"
+    for checkpoint in case.checkpoint:
+        checkpoint.name = "somebody-elses"
+    foreign = replace(golden, case=case)
+    assert weights_at_hand(foreign, CHECKPOINTS) is None
+    assert check(foreign, foreign).judged == "run only"
 
 
 def test_a_tap_of_another_shape_is_one_divergence_and_its_readers_are_judged_all_the_same(golden: Recording) -> None:
     name = "decoder.layers.1.merged_attn.q_proj"
     shorter = [tensor(name, t.array[..., :-1], axes=t.info.axes) if t.key == (name, 0) else t for t in golden]
-    found = check(golden, replace(golden, tensors=shorter), weights_at_hand(golden, CHECKPOINTS))
-    assert [problem.rule for problem in found.problems] == ["another shape"]
+    verdicts = check(golden, replace(golden, tensors=shorter), weights_at_hand(golden, CHECKPOINTS))
+    assert [problem.rule for problem in verdicts.problems] == ["another shape"]
 
 
 def test_a_layer_that_the_golden_has_not_is_a_message(golden: Recording) -> None:
     extra = tensor("decoder.layers.9.output", np.zeros((2, 3, 40), np.float32), axes=("batch", "query", "hidden"))
-    found = check(golden, replace(golden, tensors=[*golden, extra]), weights_at_hand(golden, CHECKPOINTS))
-    assert [problem.rule for problem in found.problems] == ["it has a layer too many"]
+    verdicts = check(golden, replace(golden, tensors=[*golden, extra]), weights_at_hand(golden, CHECKPOINTS))
+    assert [problem.rule for problem in verdicts.problems] == ["it has a layer too many"]
 
 
 def test_quantised_numbers_are_told_their_ops_errors_and_not_judged_by_them(golden: Recording) -> None:
     run = pb.Run.FromString(golden.run.SerializeToString())
     run.arithmetic = pb.ARITHMETIC_OTHER
-    found = check(golden, replace(hidden(golden), run=run), weights_at_hand(golden, CHECKPOINTS))
-    assert (found.word, found.wrong_alone) == ("within budget, no parity", [WRONG])
+    verdicts = check(golden, replace(hidden(golden), run=run), weights_at_hand(golden, CHECKPOINTS))
+    assert (verdicts.word, verdicts.wrong_alone) == ("within budget, no parity", [WRONG])
 
 
 OPS = sorted((GOLDEN_ROOT / "cases" / "op").glob("*.pb"))
@@ -123,12 +123,12 @@ OPS = sorted((GOLDEN_ROOT / "cases" / "op").glob("*.pb"))
 
 @pytest.mark.parametrize("path", OPS, ids=lambda path: path.stem)
 def test_a_case_of_one_op_brings_its_parameters_and_is_judged_alone(path: Path) -> None:
-    found = check(path, path)
-    assert (found.word, found.judged, found.wrong_alone) == ("parity", "run and ops", [])
+    verdicts = check(path, path)
+    assert (verdicts.word, verdicts.judged, verdicts.wrong_alone) == ("parity", "run and ops", [])
 
 
 def test_a_wrong_op_of_a_case_of_its_own_is_wrong_alone() -> None:
     golden = read(GOLDEN_ROOT / "cases" / "op" / "linear.pb")
     wrong = [Tensor(t.info, t.array * np.float32(1.01) if t.info.name == "output.y" else t.array) for t in golden]
-    found = check(golden, replace(golden, tensors=wrong))
-    assert (found.word, found.wrong_alone) == ("divergence", ["output.y"])
+    verdicts = check(golden, replace(golden, tensors=wrong))
+    assert (verdicts.word, verdicts.wrong_alone) == ("divergence", ["output.y"])

@@ -36,12 +36,12 @@ def golden_of(case: str) -> Recording:
 
 
 def named(name: str) -> Variation:
-    return next(one for one in VARIATIONS if one.name == name)
+    return next(variation for variation in VARIATIONS if variation.name == name)
 
 
 @pytest.mark.sample(every=5)
 @pytest.mark.parametrize("case", FAR)
-@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda one: one.name)
+@pytest.mark.parametrize("variation", VARIATIONS, ids=lambda variation: variation.name)
 def test_honest_angles_pass_at_far_positions_and_no_rotation_is_blamed(
     variation: Variation, case: str, tmp_path: Path
 ) -> None:
@@ -61,8 +61,8 @@ def test_a_run_that_says_it_turns_by_the_goldens_tables_keeps_the_narrow_floors(
     run.golden_tables = True
     golden = golden_of("long/position_4096")
     assert check(golden, exact_angles).word == "parity"
-    found = check(golden, replace(exact_angles, run=run))
-    assert found.word == "divergence" and any("_rope" in problem.where for problem in found.problems)
+    verdicts = check(golden, replace(exact_angles, run=run))
+    assert verdicts.word == "divergence" and any("_rope" in problem.where for problem in verdicts.problems)
 
 
 Tables = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -88,19 +88,19 @@ def scaled(factor: float) -> Tables:
 
 @pytest.mark.parametrize("case", FAR)
 def test_angles_reduced_by_a_float32_turn_fail_at_cos_and_sin_without_a_checkpoint(case: str, tmp_path: Path) -> None:
-    found = check(golden_of(case), recorded(case, turns, tmp_path / "run.pb"))
-    wrong = {tap.op: tap for tap in found.taps if not tap.passed}
-    assert {"cos", "sin"} <= set(wrong) and min(wrong[one].share for one in ("cos", "sin")) > 2
+    verdicts = check(golden_of(case), recorded(case, turns, tmp_path / "run.pb"))
+    wrong = {tap.op: tap for tap in verdicts.taps if not tap.passed}
+    assert {"cos", "sin"} <= set(wrong) and min(wrong[op].share for op in ("cos", "sin")) > 2
     assert "position × inv_freq" in str(wrong["cos"].problem)
 
 
 def alone(case: str, candidate: Recording) -> dict[str, float]:
     """The worst share of each op, judged on the candidate's own inputs."""
-    own: dict[str, float] = {}
+    shares: dict[str, float] = {}
     weights = weights_of(candidate, GOLDEN_ROOT / "checkpoints")
-    for one in replay(candidate, weights, golden_of(case)):
-        own[one.op] = max(own.get(one.op, 0), one.share)
-    return own
+    for verdict in replay(candidate, weights, golden_of(case)):
+        shares[verdict.op] = max(shares.get(verdict.op, 0), verdict.share)
+    return shares
 
 
 def test_the_same_angles_in_a_fused_kernel_are_no_fault(tmp_path: Path) -> None:
@@ -113,8 +113,8 @@ def test_the_same_angles_in_a_fused_kernel_are_no_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize("case", FAR)
 def test_a_fused_rotation_by_a_wrong_theta_is_blamed(case: str, tmp_path: Path) -> None:
     candidate = recorded(case, scaled(1 + 1e-5), tmp_path / "run.pb", shown=False)
-    own = alone(case, candidate)
-    assert own["rope"] > 2 and own["scores"] < 1
+    shares = alone(case, candidate)
+    assert shares["rope"] > 2 and shares["scores"] < 1
 
 
 def test_how_far_frequencies_are_off_is_read_off_a_fused_rotation(tmp_path: Path) -> None:
@@ -123,9 +123,9 @@ def test_how_far_frequencies_are_off_is_read_off_a_fused_rotation(tmp_path: Path
     judge = TapJudge.of(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), golden_of(case))
     evidence = judge.another().evidence(candidate[tap, 0])
     assert not isinstance(evidence, str)
-    found = angles_off(replace(evidence, site=judge.values.site(tap, 0)))  # type: ignore[arg-type]
-    assert found is not None
-    name, inv_freq, ulps = found
+    offset = angles_off(replace(evidence, site=judge.values.site(tap, 0)))  # type: ignore[arg-type]
+    assert offset is not None
+    name, inv_freq, ulps = offset
     assert name == "encoder.inv_freq"
     expected = inv_freq * 2.0**-20 / np.spacing(inv_freq.astype(np.float32))
     # slower pairs turn by less than a rounding of what is recorded for each ulp
@@ -136,12 +136,12 @@ def test_a_red_run_whose_ops_are_right_is_told_how_far_its_angles_are_off(exact_
     run = pb.Run.FromString(exact_angles.run.SerializeToString())
     run.golden_tables = True
     golden, candidate = golden_of("long/position_4096"), replace(exact_angles, run=run)
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert found.verdicts.exit_code == 1 and not found.faults
-    assert found.angles is not None and found.angles.position >= 4096
+    diagnosis = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert diagnosis.verdicts.exit_code == 1 and not diagnosis.faults
+    assert diagnosis.angles is not None and diagnosis.angles.position >= 4096
     # half an ulp of a float32 angle: what the golden's product is rounded by
-    assert 1e-6 < found.angles.radians < 2.5e-4 and abs(found.angles.ulps) < 1
-    assert "golden_tables" in str(found.angles) and "does not rotate by the golden's" in str(found.angles)
+    assert 1e-6 < diagnosis.angles.radians < 2.5e-4 and abs(diagnosis.angles.ulps) < 1
+    assert "golden_tables" in str(diagnosis.angles) and "does not rotate by the golden's" in str(diagnosis.angles)
 
 
 @pytest.mark.parametrize("shown", [True, False], ids=["cos and sin", "a fused rotation"])
@@ -149,11 +149,11 @@ def test_angles_are_measured_in_ulp_of_inv_freq(shown: bool, tmp_path: Path) -> 
     case = "long/position_4096"
     candidate = recorded(case, scaled(1 + 2.0**-16), tmp_path / "run.pb", shown=shown)
     golden = golden_of(case)
-    found = angles_differ(Values(candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden), golden)
-    assert found is not None and found.pair == 0
-    assert found.ulps == pytest.approx(128, rel=0.01)  # 2^-16 of 1, whose ulp is 2^-23
-    assert found.radians == pytest.approx(found.position * 2.0**-16, rel=0.01)
-    assert "compute theta" in str(found)
+    angles = angles_differ(Values(candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"), golden), golden)
+    assert angles is not None and angles.pair == 0
+    assert angles.ulps == pytest.approx(128, rel=0.01)  # 2^-16 of 1, whose ulp is 2^-23
+    assert angles.radians == pytest.approx(angles.position * 2.0**-16, rel=0.01)
+    assert "compute theta" in str(angles)
 
 
 def test_equal_angles_say_nothing(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ def copy(recording: Recording, path: Path, *, without: str = "", case: pb.Case |
     """A candidate with the golden's own taps, one of them left out and said to be."""
     run = pb.Run.FromString(recording.run.SerializeToString())
     run.materialised[:] = [pattern for pattern in run.materialised if pattern != without]
-    kept: list[Tensor] = [item for item in recording if item.info.name != without]
-    write(path, Recording(case or recording.case, recording.provenance, run, kept, recording.parameters))
+    tensors: list[Tensor] = [item for item in recording if item.info.name != without]
+    write(path, Recording(case or recording.case, recording.provenance, run, tensors, recording.parameters))
     return path
 
 
@@ -43,23 +43,23 @@ def copy(recording: Recording, path: Path, *, without: str = "", case: pb.Case |
 def test_a_run_that_leaves_its_result_out_and_says_so_is_partial(name: str, result: str, tmp_path: Path) -> None:
     whole = golden(name)
     assert check(whole, copy(whole, tmp_path / "whole.pb")).word == "parity"
-    found = check(whole, copy(whole, tmp_path / "less.pb", without=result))
-    assert (found.word, found.exit_code, found.problems) == ("partial", 1, [])
-    assert {where.rpartition(" (step")[0] for where in found.no_results} == {result}
+    verdicts = check(whole, copy(whole, tmp_path / "less.pb", without=result))
+    assert (verdicts.word, verdicts.exit_code, verdicts.problems) == ("partial", 1, [])
+    assert {where.rpartition(" (step")[0] for where in verdicts.no_results} == {result}
 
 
 def test_who_asks_for_a_part_gets_exit_code_0_and_still_not_the_word_parity(tmp_path: Path) -> None:
     whole = golden("encoder/one_token")
-    found = check(whole, copy(whole, tmp_path / "less.pb", without="encoder.norm"), partial=True)
-    assert (found.word, found.exit_code) == ("partial", 0)
+    verdicts = check(whole, copy(whole, tmp_path / "less.pb", without="encoder.norm"), partial=True)
+    assert (verdicts.word, verdicts.exit_code) == ("partial", 0)
 
 
 def test_a_part_that_is_wrong_is_a_divergence_though_no_more_was_asked_for(tmp_path: Path) -> None:
     whole = golden("encoder/one_token")
     less = read(copy(whole, tmp_path / "less.pb", without="encoder.norm"))
     wrong = [Tensor(t.info, t.array * 2 if t.info.op == "swiglu" else t.array) for t in less]
-    found = check(whole, replace(less, tensors=wrong), partial=True)
-    assert (found.word, found.exit_code) == ("divergence", 1)
+    verdicts = check(whole, replace(less, tensors=wrong), partial=True)
+    assert (verdicts.word, verdicts.exit_code) == ("divergence", 1)
 
 
 def test_one_step_of_a_declared_result_that_is_left_out_is_a_divergence() -> None:
@@ -71,9 +71,9 @@ def test_one_step_of_a_declared_result_that_is_left_out_is_a_divergence() -> Non
 def test_embeddings_and_positions_alone_are_no_parity_by_a_golden_that_has_nothing_else() -> None:
     """As `capture --taps` makes it."""
     whole = golden("encoder/one_token")
-    kept = [t for t in whole if t.info.name.endswith(("embed_tokens", "position_ids")) or t.info.op == "input"]
-    run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=[t.info.name for t in kept])
-    captured = replace(whole, tensors=kept, run=run)
+    tensors = [t for t in whole if t.info.name.endswith(("embed_tokens", "position_ids")) or t.info.op == "input"]
+    run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER, materialised=[t.info.name for t in tensors])
+    captured = replace(whole, tensors=tensors, run=run)
     assert check(captured, captured).word == "partial"
 
 
@@ -86,15 +86,15 @@ def test_the_result_of_a_mode_that_nobody_knows_yet_is_its_last_tap() -> None:
 
 def test_another_row_that_nothing_trains_is_another_case(tmp_path: Path) -> None:
     whole = golden("training/causal")
-    other = pb.Case.FromString(whole.case.SerializeToString())
-    other.training.padding_idx = 4
+    changed = pb.Case.FromString(whole.case.SerializeToString())
+    changed.training.padding_idx = 4
     with pytest.raises(ParityError, match="padding_idx"):
-        check(whole, copy(whole, tmp_path / "other.pb", case=other))
+        check(whole, copy(whole, tmp_path / "other.pb", case=changed))
 
 
 def test_another_filter_is_another_case(tmp_path: Path) -> None:
     whole = golden("generation/sample")
-    other = pb.Case.FromString(whole.case.SerializeToString())
-    other.generation.top_p = 0.95
+    changed = pb.Case.FromString(whole.case.SerializeToString())
+    changed.generation.top_p = 0.95
     with pytest.raises(ParityError, match="top_p"):
-        check(whole, copy(whole, tmp_path / "other.pb", case=other))
+        check(whole, copy(whole, tmp_path / "other.pb", case=changed))

@@ -366,9 +366,9 @@ def test_a_tampered_payload_is_refused(world, tmp_path):
 def test_a_self_test_of_the_format_compares_bits_and_lets_nan_be(world):
     special = [tensor("input.t", np.float32([np.nan, -0.0, np.inf])), tensor("x", np.zeros((0, 2), np.float16))]
     golden = Recording(pb.Case(name="p", mode=pb.PLUMBING), pb.Provenance(), pb.Run(), special)
-    other = replace(golden, tensors=[tensor("input.t", np.float32([np.nan, 0.0, np.inf])), special[1]])
+    unsigned = replace(golden, tensors=[tensor("input.t", np.float32([np.nan, 0.0, np.inf])), special[1]])
     assert check(golden, golden).exit_code == 0
-    assert only(check(golden, other)).rule == "must be an exact copy"
+    assert only(check(golden, unsigned)).rule == "must be an exact copy"
 
 
 def generated(world, ids, margin):
@@ -378,9 +378,9 @@ def generated(world, ids, margin):
 
 
 def test_another_token_at_a_near_tie_is_neither_parity_nor_a_bug(world):
-    found = check(generated(world, [3, 4], 1e-9), generated(world, [3, 5], 1e-9))
-    assert (found.word, found.exit_code, found.problems[0].fault) == ("near-tie", 1, "nobody's")
-    assert "noise floor" in found.problems[0].got
+    verdicts = check(generated(world, [3, 4], 1e-9), generated(world, [3, 5], 1e-9))
+    assert (verdicts.word, verdicts.exit_code, verdicts.problems[0].fault) == ("near-tie", 1, "nobody's")
+    assert "noise floor" in verdicts.problems[0].got
 
 
 def test_another_token_where_margins_are_wide_is_a_divergence(world):

@@ -44,15 +44,15 @@ def golden(whole: Recording) -> Recording:
 
 
 def test_a_golden_without_floors_is_judged_by_its_ops_only(golden: Recording, whole: Recording) -> None:
-    found = check(golden, whole, weights_at_hand(golden, CHECKPOINTS))
-    assert (found.word, found.judged, found.compared) == ("parity", "ops only", found.of)
-    assert found.worst is not None and 0 < found.worst.share < 1
+    verdicts = check(golden, whole, weights_at_hand(golden, CHECKPOINTS))
+    assert (verdicts.word, verdicts.judged, verdicts.compared) == ("parity", "ops only", verdicts.of)
+    assert verdicts.worst is not None and 0 < verdicts.worst.share < 1
 
 
 def test_a_wrong_op_is_found_by_it(golden: Recording, whole: Recording) -> None:
     wrong = rewritten(whole, lambda info, array: array * np.float32(1.01) if info.name == NAME else array)
-    found = check(golden, wrong, weights_at_hand(golden, CHECKPOINTS))
-    assert found.word == "divergence" and found.wrong_alone == [NAME]
+    verdicts = check(golden, wrong, weights_at_hand(golden, CHECKPOINTS))
+    assert verdicts.word == "divergence" and verdicts.wrong_alone == [NAME]
 
 
 def test_without_its_checkpoint_it_is_refused(golden: Recording, whole: Recording) -> None:
@@ -92,9 +92,9 @@ def test_a_nan_is_a_failure_though_nobody_knows_how_far_a_run_may_drift(golden: 
 
 
 def test_the_command_exits_with_2_and_says_what_it_needs(golden: Recording, tmp_path: Path) -> None:
-    own = replace(golden, case=pb.Case.FromString(golden.case.SerializeToString()))
-    for one in own.case.checkpoint:
-        one.name = "somebody-elses"
-    write(tmp_path / "golden.pb", own)
+    foreign = replace(golden, case=pb.Case.FromString(golden.case.SerializeToString()))
+    for checkpoint in foreign.case.checkpoint:
+        checkpoint.name = "somebody-elses"
+    write(tmp_path / "golden.pb", foreign)
     result = CliRunner().invoke(main, ["check", str(tmp_path / "golden.pb"), str(tmp_path / "golden.pb")])
     assert result.exit_code == 2 and "no noise floors" in result.output and "--model" in result.output

@@ -24,18 +24,18 @@ def golden(name: str) -> Recording:
 def changed(recording: Recording, name: str, step: int, change: Callable[[Array], Array]) -> Recording:
     """The recording as a candidate with one tensor changed."""
 
-    def other(item: Tensor) -> Tensor:
+    def rewritten(item: Tensor) -> Tensor:
         if item.key != (name, step):
             return item
         info, values = item.info, change(item.array.copy())
         return tensor(name, values, step=step, axes=info.axes, op=info.op, inputs=info.inputs)
 
-    return replace(recording, tensors=[other(item) for item in recording])
+    return replace(recording, tensors=[rewritten(item) for item in recording])
 
 
 def blamed(recording: Recording, candidate: Recording) -> set[str]:
     ops = replay(candidate, weights_of(candidate, GOLDEN_ROOT / "checkpoints"), recording)
-    return {one.name for one in ops if not one.passed}
+    return {verdict.name for verdict in ops if not verdict.passed}
 
 
 @pytest.mark.parametrize("name", ["greedy", "merged", "sample"])
@@ -98,6 +98,11 @@ def test_the_last_of_equal_logits_is_named() -> None:
 
     prompt = 1  # it came in two parts, and the first choice is behind the second
     candidate = changed(changed(recording, "logits", prompt, tied), "generated_ids", 0, taken)
-    found = diagnose(recording, candidate, weights_of(recording, GOLDEN_ROOT / "checkpoints"))
-    names = {one.name for fault in found.faults if "generated_ids" in fault.places for one in fault.explanations}
+    diagnosis = diagnose(recording, candidate, weights_of(recording, GOLDEN_ROOT / "checkpoints"))
+    names = {
+        explanation.name
+        for fault in diagnosis.faults
+        if "generated_ids" in fault.places
+        for explanation in fault.explanations
+    }
     assert first != last and "greedy.last_maximum" in names

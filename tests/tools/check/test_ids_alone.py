@@ -24,7 +24,7 @@ NEW = 6
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def captured(out: Path, *more: object, model: Path = CHECKPOINT) -> Recording:
@@ -51,7 +51,7 @@ def ids_alone(golden: Recording, others: Mapping[tuple[int, int], int]) -> Recor
 
 def ranked(golden: Recording, row: int, new: int) -> list[int]:
     """The tokens by the golden's logits for one choice, best first; the prompt is one step."""
-    return [int(one) for one in np.argsort(-golden["logits", new].array[row, -1])]
+    return [int(token) for token in np.argsort(-golden["logits", new].array[row, -1])]
 
 
 def with_margin(golden: Recording, row: int, new: int, floors: float) -> Recording:
@@ -87,9 +87,9 @@ def test_a_row_ends_where_the_checkpoint_says_that_it_ends(golden: Recording, tm
     shutil.copytree(CHECKPOINT, model)
     stop = {"eos_token_id": [int(ids[0, 1])], "pad_token_id": 3}
     (model / "generation_config.json").write_text(json.dumps(stop), encoding="utf-8")
-    found, kept = captured(tmp_path, model=model), ids[0].tolist().index(ids[0, 1]) + 1
-    assert list(found.case.generation.eos_token_id) == stop["eos_token_id"]
-    assert found["generated_ids", 0].array[0].tolist() == [*ids[0, :kept].tolist(), *[3] * (NEW - kept)]
+    recording, length = captured(tmp_path, model=model), ids[0].tolist().index(ids[0, 1]) + 1
+    assert list(recording.case.generation.eos_token_id) == stop["eos_token_id"]
+    assert recording["generated_ids", 0].array[0].tolist() == [*ids[0, :length].tolist(), *[3] * (NEW - length)]
 
 
 def test_a_generation_config_that_is_none_is_refused(tmp_path: Path) -> None:
@@ -118,13 +118,13 @@ def test_the_same_ids_alone_are_right_as_far_as_they_go(golden: Recording, tmp_p
 
 
 def test_the_first_other_token_is_shown_with_its_margin_in_logits(golden: Recording) -> None:
-    other = ranked(golden, 1, 2)[3]
+    token = ranked(golden, 1, 2)[3]
     logits = golden["logits", 2].array[1, -1]
-    (problem,) = check(golden, ids_alone(golden, {(1, 2): other, (1, 3): 0, (0, 5): ranked(golden, 0, 5)[7]})).problems
-    margin = logits.max() - logits[other]
+    (problem,) = check(golden, ids_alone(golden, {(1, 2): token, (1, 3): 0, (0, 5): ranked(golden, 0, 5)[7]})).problems
+    margin = logits.max() - logits[token]
     assert problem.rule == "another token than the reference chooses, and no near-tie"
     assert f"token {logits.argmax()} at [1, 2]" in problem.expected
-    assert f"token {other}" in problem.got and f"{margin:.3g}" in problem.got and "noise floor" in problem.got
+    assert f"token {token}" in problem.got and f"{margin:.3g}" in problem.got and "noise floor" in problem.got
 
 
 @pytest.mark.parametrize(("floors", "word"), [(8.0, "near-tie"), (1000.0, "divergence")])
@@ -142,15 +142,15 @@ def test_a_near_tie_of_one_row_excuses_no_other(golden: Recording) -> None:
 
 
 def test_the_logits_of_the_choices_are_captured_whatever_taps_are_asked_for(tmp_path: Path) -> None:
-    found = captured(tmp_path, "--taps", "*.output", "--no-floors")
-    assert [item.info.step for item in found if item.info.name == "logits"] == list(range(NEW))
+    recording = captured(tmp_path, "--taps", "*.output", "--no-floors")
+    assert [item.info.step for item in recording if item.info.name == "logits"] == list(range(NEW))
 
 
 def test_tokens_are_chosen_behind_a_source_too(tmp_path: Path) -> None:
-    found = captured(tmp_path, "--source-ids", "4,3,2;7,1", "--taps", "logits")
-    assert found.case.mode == pb.ENCODER_DECODER
-    assert run("record", found.source, "--model", CHECKPOINT, "--out", tmp_path / "ours.pb").exit_code == 0
-    assert run("check", found.source, tmp_path / "ours.pb").exit_code == 0
+    recording = captured(tmp_path, "--source-ids", "4,3,2;7,1", "--taps", "logits")
+    assert recording.case.mode == pb.ENCODER_DECODER
+    assert run("record", recording.source, "--model", CHECKPOINT, "--out", tmp_path / "ours.pb").exit_code == 0
+    assert run("check", recording.source, tmp_path / "ours.pb").exit_code == 0
 
 
 def test_penalised_ids_are_excused_by_the_smallest_margin() -> None:

@@ -37,16 +37,16 @@ KEPT: dict[str, Keep] = {
 }
 
 
-def part(kept: str, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Recording:
+def part(portion: str, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) -> Recording:
     """What is kept of the golden, every pattern of it declared."""
-    tensors = [change(t) for t in GOLDEN if t.info.op == "input" or KEPT[kept](t.info.name, t.info.step)]
+    tensors = [change(t) for t in GOLDEN if t.info.op == "input" or KEPT[portion](t.info.name, t.info.step)]
     run = pb.Run.FromString(GOLDEN.run.SerializeToString())
     run.materialised[:] = list(dict.fromkeys(pattern_of(t.info.name) for t in tensors))
     return replace(GOLDEN, tensors=tensors, run=run)
 
 
 @pytest.mark.parametrize(
-    ("kept", "unreached"),
+    ("portion", "unreached"),
     [
         ("layer 0", ["decoder.layers 1–2"]),
         ("step 0", [f"step 1–{LAST}"]),
@@ -54,21 +54,21 @@ def part(kept: str, change: Callable[[Tensor], Tensor] = lambda tensor: tensor) 
         ("some taps", []),
     ],
 )
-def test_what_is_there_is_judged_and_what_is_not_there_yet_is_said(kept: str, unreached: list[str]) -> None:
-    found = check_run(GOLDEN, part(kept), partial=True)
-    assert (found.word, found.exit_code, list(found.unreached)) == ("partial", 0, unreached)
-    assert 0 < found.compared < found.of
+def test_what_is_there_is_judged_and_what_is_not_there_yet_is_said(portion: str, unreached: list[str]) -> None:
+    verdicts = check_run(GOLDEN, part(portion), partial=True)
+    assert (verdicts.word, verdicts.exit_code, list(verdicts.unreached)) == ("partial", 0, unreached)
+    assert 0 < verdicts.compared < verdicts.of
 
 
 def test_without_partial_what_was_declared_and_is_not_there_is_a_failure() -> None:
-    found = check_run(GOLDEN, part("layer 0"))
-    assert found.exit_code == 1 and {problem.rule for problem in found.problems} == {"missing tap"}
+    verdicts = check_run(GOLDEN, part("layer 0"))
+    assert verdicts.exit_code == 1 and {problem.rule for problem in verdicts.problems} == {"missing tap"}
 
 
-@pytest.mark.parametrize("kept", ["a hole", "no layer 2, but what follows", "half of layer 1", "not step 1"])
-def test_what_lacks_between_or_within_what_is_there_is_a_failure(kept: str) -> None:
-    found = check_run(GOLDEN, part(kept), partial=True)
-    assert found.exit_code == 1 and {problem.rule for problem in found.problems} == {"missing tap"}
+@pytest.mark.parametrize("portion", ["a hole", "no layer 2, but what follows", "half of layer 1", "not step 1"])
+def test_what_lacks_between_or_within_what_is_there_is_a_failure(portion: str) -> None:
+    verdicts = check_run(GOLDEN, part(portion), partial=True)
+    assert verdicts.exit_code == 1 and {problem.rule for problem in verdicts.problems} == {"missing tap"}
 
 
 def test_what_is_there_may_be_wrong() -> None:
@@ -84,7 +84,7 @@ def test_layers_that_are_behind_the_results_are_no_parity() -> None:
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -116,7 +116,7 @@ def test_a_folder_is_told_what_its_level_needs(folder: Path) -> None:
 def test_json_says_what_is_next(folder: Path) -> None:
     said = json.loads(run("check", folder, "--partial", "--json").stdout)
     assert said["next_level"]["level"] == "reader" and len(said["next_level"]["needs"]) == 5
-    assert [one["unreached"] for one in said["cases"]] == [[], ["decoder.layers 1–2"]]
+    assert [case["unreached"] for case in said["cases"]] == [[], ["decoder.layers 1–2"]]
 
 
 def test_who_has_reached_all_that_was_begun_is_told_the_next_level(tmp_path: Path) -> None:

@@ -98,9 +98,9 @@ def test_no_golden_is_read_and_no_torch_is_loaded(tmp_path: Path) -> None:
 
 def test_every_word_that_is_a_case_a_tap_or_a_checkpoint_is_completed() -> None:
     for verb, command in main.every_verb().items():
-        for one in command.params:
-            wanted = {"--only", "--exclude", "--taps", "--case", "--tokenizer", "--model", "--checkpoints"} & set(
-                one.opts
+        for parameter in command.params:
+            completed = {"--only", "--exclude", "--taps", "--case", "--tokenizer", "--model", "--checkpoints"} & set(
+                parameter.opts
             )
-            if wanted and not isinstance(one.type, click.Path):
-                assert one._custom_shell_complete is not None, (verb, wanted)
+            if completed and not isinstance(parameter.type, click.Path):
+                assert parameter._custom_shell_complete is not None, (verb, completed)

@@ -99,8 +99,8 @@ def runs(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         env=os.environ | {"TMPDIR": str(temporary), "COLUMNS": "1000"},
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    outcomes: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return outcomes
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -113,18 +113,20 @@ def test_with_room_the_command_writes_its_result(name: str, runs: dict[str, Any]
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_a_full_disk_is_one_message_and_leaves_nothing(name: str, share: float, runs: dict[str, Any]) -> None:
-    found = runs[name][str(share)]
-    assert (found["exit"], found["raised"]) == (2, ""), found
-    assert "Traceback" not in found["output"]
-    assert any(word in found["output"] for word in ("cannot be written", "disk is too small")), found["output"]
-    assert any(word in found["output"] for word in ("File too large", "No space left", "bytes free")), found["output"]
-    assert found["left"] == {}
+    outcome = runs[name][str(share)]
+    assert (outcome["exit"], outcome["raised"]) == (2, ""), outcome
+    assert "Traceback" not in outcome["output"]
+    assert any(word in outcome["output"] for word in ("cannot be written", "disk is too small")), outcome["output"]
+    assert any(word in outcome["output"] for word in ("File too large", "No space left", "bytes free")), outcome[
+        "output"
+    ]
+    assert outcome["left"] == {}
 
 
-@pytest.mark.parametrize("name", [name for name, given in COMMANDS.items() if "OUT/result" not in given])
+@pytest.mark.parametrize("name", [name for name, arguments in COMMANDS.items() if "OUT/result" not in arguments])
 def test_an_older_result_stays_as_it_was(name: str, runs: dict[str, Any]) -> None:
-    found = runs[name]["older"]
-    assert found["exit"] == 2 and found["left"] == {"result.pb": len("older")}, found
+    outcome = runs[name]["older"]
+    assert outcome["exit"] == 2 and outcome["left"] == {"result.pb": len("older")}, outcome
 
 
 def test_nothing_is_left_in_the_folder_for_temporary_files_either(runs: dict[str, Any]) -> None:

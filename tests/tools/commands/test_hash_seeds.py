@@ -65,7 +65,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         changed(name, out, {key: array * array.dtype.type(2) for key, array in outputs.items()})
     for name in MASKS:
         golden = read(CASES / f"{name}.pb")
-        numbers = {one.key: int(one.value) for one in golden.case.attributes}
+        numbers = {attribute.key: int(attribute.value) for attribute in golden.case.attributes}
         (padding,) = (item.array for item in golden if item.info.name.startswith("input."))
         changed(name, out, {"output.mask": unpadded(padding, numbers, causal="causal" in name)})
     golden = read(CASES / "encoder" / "one_token.pb")
@@ -78,9 +78,9 @@ def unpadded(padding: Array, numbers: dict[str, int], *, causal: bool) -> Array:
     """The mask of a row in which nothing is padding."""
     queries, keys = (np.arange(padding.shape[1]) for _ in range(2))
     distance = queries[:, None] - keys
-    seen = distance >= 0 if causal else np.ones(distance.shape, bool)
-    seen &= (distance < numbers["window"]) if numbers["window"] else True
-    return np.broadcast_to(seen, (len(padding), *seen.shape)).copy()
+    visible = distance >= 0 if causal else np.ones(distance.shape, bool)
+    visible &= (distance < numbers["window"]) if numbers["window"] else True
+    return np.broadcast_to(visible, (len(padding), *visible.shape)).copy()
 
 
 def outcome(folder: Path, seed: str, where: Path) -> str:
@@ -102,8 +102,8 @@ def outcome(folder: Path, seed: str, where: Path) -> str:
 def test_every_verb_says_the_same_whatever_the_order_of_sets(folder: Path, tmp_path: Path) -> None:
     first, *others = [outcome(folder, seed, tmp_path / seed) for seed in SEEDS]
     assert " 2\n$" not in first, first  # nothing was refused
-    for seed, other in zip(SEEDS[1:], others, strict=True):
-        assert other == first
+    for seed, later in zip(SEEDS[1:], others, strict=True):
+        assert later == first
         files = {path.relative_to(tmp_path / seed): path for path in sorted((tmp_path / seed / "out").rglob("*.*"))}
         assert files
         for name, path in files.items():

@@ -29,8 +29,8 @@ def shown(verb: str) -> list[str]:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_the_help_of_a_verb_has_some_examples_of_it(verb: str) -> None:
-    found = shown(verb)
-    assert 1 <= len(found) <= 4 and all(line.startswith(f"qwen3-parity {verb}") for line in found)
+    examples = shown(verb)
+    assert 1 <= len(examples) <= 4 and all(line.startswith(f"qwen3-parity {verb}") for line in examples)
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -69,8 +69,8 @@ def test_the_folder_holds_the_verified_model_and_says_so(source: Path, dtype: st
         "verification_passed": True,
     }
     loaded = AutoModelForSeq2SeqLM.from_pretrained(out, dtype="auto")
-    wanted = initialize_from_qwen3(source, 5, dtype=getattr(torch, dtype) if dtype else None)
-    assert all(torch.equal(tensor, wanted.state_dict()[name]) for name, tensor in loaded.state_dict().items())
+    expected = initialize_from_qwen3(source, 5, dtype=getattr(torch, dtype) if dtype else None)
+    assert all(torch.equal(tensor, expected.state_dict()[name]) for name, tensor in loaded.state_dict().items())
     assert [path.name for path in tmp_path.iterdir()] == ["made"] and len(list(out.parent.iterdir())) == 1
 
 

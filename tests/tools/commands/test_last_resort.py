@@ -144,7 +144,7 @@ def test_what_a_kill_left_is_removed_by_the_next_run(tmp_path: Path) -> None:
     assert len(list(tmp_path.iterdir())) == 1
     with whole_folder(tmp_path / "out") as folder:
         (folder / "done").touch()
-    assert [one.name for one in tmp_path.iterdir()] == ["out"]
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.slow

@@ -18,10 +18,10 @@ CASES = ("encoder/one_token", "encoder/ragged")
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, dict[str, Any]]:
     """The folder, what was printed, and the JSON of a second run, with another eps in the norm of queries."""
-    right, out = ProjectedAttention.__init__, tmp_path_factory.mktemp("red")
+    original, out = ProjectedAttention.__init__, tmp_path_factory.mktemp("red")
 
     def wrong(self: ProjectedAttention, *arguments: Any, **options: Any) -> None:
-        right(self, *arguments, **options)
+        original(self, *arguments, **options)
         self.q_norm.variance_epsilon *= 10
 
     arguments = ["parity", "--out", str(out), *(word for name in CASES for word in ("--only", name))]
@@ -45,10 +45,10 @@ def test_json_is_that_of_a_folder(ran: tuple[Path, str, dict[str, Any]]) -> None
     out, _, said = ran
     folder = json.loads(CliRunner().invoke(main, ["check", str(out), "--json"]).stdout)
     assert said.keys() == folder.keys() and said["exit_code"] == folder["exit_code"] == 1
-    assert [one["case"] for one in said["cases"]] == [one["case"] for one in folder["cases"]] == list(CASES)
+    assert [case["case"] for case in said["cases"]] == [case["case"] for case in folder["cases"]] == list(CASES)
 
 
 def test_every_failure_leads_to_the_diagnosis(ran: tuple[Path, str, dict[str, Any]]) -> None:
     out, _, said = ran
-    steps = {one["case"]: {problem["next_step"] for problem in one["problems"]} for one in said["cases"]}
+    steps = {case["case"]: {problem["next_step"] for problem in case["problems"]} for case in said["cases"]}
     assert steps == {name: {f"qwen3-parity diagnose {out / name}.pb"} for name in CASES}

@@ -15,7 +15,7 @@ ONE = CASES / "encoder" / "one_token.pb"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 @pytest.fixture(scope="module")
@@ -70,5 +70,5 @@ def test_a_verdict_is_quiet_or_verbose(wrong: Path) -> None:
 
 def test_quiet_and_json_are_on_every_command_alike() -> None:
     for verb, command in main.every_verb().items():
-        options = {option for one in command.params for option in one.opts}
+        options = {option for parameter in command.params for option in parameter.opts}
         assert not options & {"--json", "-q", "--quiet"} or {"--json", "-q", "--quiet"} <= options, verb

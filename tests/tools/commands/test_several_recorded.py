@@ -83,9 +83,9 @@ def test_what_comes_next_keeps_the_model(tmp_path: Path, monkeypatch: pytest.Mon
     recorded = run("record", "request.pb", *model, "--out", "c.pb", "--json")
     following = json.loads(recorded.stdout)["next"]["command"]
     assert following == "qwen3-parity check --json --model 'my model' request.pb c.pb"
-    made = read("c.pb")
-    wrong = [Tensor(t.info, t.array * 2) if t.info.name == "decoder.norm" else t for t in made]
-    write("c.pb", Recording(made.case, made.provenance, made.run, wrong, made.parameters))
+    candidate = read("c.pb")
+    wrong = [Tensor(t.info, t.array * 2) if t.info.name == "decoder.norm" else t for t in candidate]
+    write("c.pb", Recording(candidate.case, candidate.provenance, candidate.run, wrong, candidate.parameters))
     checked = run("check", "request.pb", "c.pb", *model)
     assert checked.exit_code == 1 and f"next:     qwen3-parity diagnose {files}" in checked.output
     diagnosed = json.loads(run("diagnose", "request.pb", "c.pb", *model, "--json").stdout)

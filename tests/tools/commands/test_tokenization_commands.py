@@ -19,7 +19,7 @@ TEXT = "Hello, don't 12\u00e9"
 
 
 def run(*arguments: object) -> Result:
-    return CliRunner().invoke(main, [str(one) for one in arguments])
+    return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
 def test_recording_our_tokenizer_and_checking_it_is_parity(tmp_path: Path) -> None:
@@ -62,8 +62,8 @@ def factory(case, directory):
 
 def test_a_runner_that_changes_what_it_was_given_is_refused() -> None:
     class Stripping(Ours):
-        def encoding(self, given: pb.Encoding) -> pb.Encoding:
-            out = super().encoding(given)
+        def encoding(self, message: pb.Encoding) -> pb.Encoding:
+            out = super().encoding(message)
             out.text = out.text.strip()
             return out
 
@@ -73,7 +73,7 @@ def test_a_runner_that_changes_what_it_was_given_is_refused() -> None:
 
 def test_a_runner_that_fails_leaves_no_file_and_says_where(tmp_path: Path) -> None:
     class Failing(Ours):
-        def encoding(self, given: pb.Encoding) -> pb.Encoding:
+        def encoding(self, message: pb.Encoding) -> pb.Encoding:
             raise ZeroDivisionError("no ids")
 
     with pytest.raises(ParityError, match="ZeroDivisionError: no ids"):
@@ -112,9 +112,9 @@ def test_ones_own_text_becomes_a_golden_that_is_recorded_checked_and_diagnosed(t
     assert run("check", "--tokenizer", TINY, "--text", TEXT, "--out", golden).exit_code == 0
     assert run("record", golden, "--model", TINY, "--out", candidate).exit_code == 0
     assert run("check", golden, candidate).exit_code == 0
-    other = read(candidate)
-    del other.tokenization.encoding[0].id[0]
-    write(tmp_path / "wrong.pb", other)
+    spoilt = read(candidate)
+    del spoilt.tokenization.encoding[0].id[0]
+    write(tmp_path / "wrong.pb", spoilt)
     wrong = run("check", golden, tmp_path / "wrong.pb", "--model", TINY, "--json").output
     assert f"diagnose {golden} {tmp_path / 'wrong.pb'} --model {TINY}" in wrong
     assert run("diagnose", golden, candidate, "--model", TINY).exit_code == 0
@@ -122,9 +122,9 @@ def test_ones_own_text_becomes_a_golden_that_is_recorded_checked_and_diagnosed(t
 
 def test_a_difference_from_hugging_face_on_ones_own_text_exits_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(Ours):
-        def encoding(self, given: pb.Encoding) -> pb.Encoding:
+        def encoding(self, message: pb.Encoding) -> pb.Encoding:
             self.tokenizer.normalize = str
-            return super().encoding(given)
+            return super().encoding(message)
 
     monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
     result = run("check", "--tokenizer", TINY, "--text", "e\u0301")

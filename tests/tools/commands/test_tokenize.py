@@ -24,7 +24,7 @@ LINES = (
 
 
 def run(*arguments: object) -> tuple[int, str]:
-    result = CliRunner().invoke(main, [str(one) for one in arguments])
+    result = CliRunner().invoke(main, [str(argument) for argument in arguments])
     return result.exit_code, result.output
 
 
@@ -56,8 +56,8 @@ def reference(request: pytest.FixtureRequest) -> ReferenceTokenizer:
 
 
 def ids(reference: ReferenceTokenizer, text: str) -> list[int]:
-    found: list[int] = reference.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
-    return found
+    token_ids: list[int] = reference.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"]
+    return token_ids
 
 
 @pytest.mark.parametrize("between", ["\n", "", " ", "\r\n \n", "e\u0301"], ids=ascii)
@@ -76,9 +76,9 @@ def test_a_text_without_a_place_to_cut_is_one_piece(text: str, reference: Refere
 
 def test_a_difference_far_behind_is_named_by_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     class Deaf(Ours):
-        def encoding(self, given: pb.Encoding) -> pb.Encoding:
+        def encoding(self, message: pb.Encoding) -> pb.Encoding:
             self.tokenizer.normalize = str
-            return super().encoding(given)
+            return super().encoding(message)
 
     monkeypatch.setattr("qwen3_parity.text.ours.Ours", Deaf)
     (tmp_path / "a.txt").write_text("one two\n" * 4000 + "e\u0301\n", encoding="utf-8")
@@ -90,6 +90,6 @@ def test_a_long_text_becomes_a_golden_of_its_pieces(tmp_path: Path) -> None:
     text, golden, candidate = LINES * 300, tmp_path / "g.pb", tmp_path / "c.pb"
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
     assert run("check", "--tokenizer", TINY, "--file", tmp_path / "a.txt", "--out", golden)[0] == 0
-    assert "".join(one.text for one in read(golden).tokenization.encoding) == text
+    assert "".join(encoding.text for encoding in read(golden).tokenization.encoding) == text
     assert run("record", golden, "--model", TINY, "--out", candidate)[0] == 0
     assert run("check", golden, candidate)[0] == 0

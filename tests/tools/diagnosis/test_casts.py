@@ -40,16 +40,16 @@ def diagnosed(golden: Recording, tmp_path: Path) -> Diagnosed:
     """What is said of our implementation with one function exchanged."""
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
 
-    def run(owner: object = object, name: str = "", other: object = None) -> Diagnosis:
-        with patch.object(owner, name, other) if name else nullcontext():
+    def run(owner: object = object, name: str = "", replacement: object = None) -> Diagnosis:
+        with patch.object(owner, name, replacement) if name else nullcontext():
             record(golden, tmp_path / "ours.pb", factory(dtype=torch.bfloat16))
         return diagnose(golden, read(tmp_path / "ours.pb"), weights)
 
     return run
 
 
-def of(found: Diagnosis, place: str) -> Casts:
-    return next(one for one in found.casts if one.place == place)
+def of(diagnosis: Diagnosis, place: str) -> Casts:
+    return next(casts for casts in diagnosis.casts if casts.place == place)
 
 
 def mean_square(x: torch.Tensor) -> torch.Tensor:
@@ -77,13 +77,13 @@ def narrow_exponentials(scores: torch.Tensor, mask: torch.Tensor | None, dtype: 
 
 
 def test_hugging_face_s_own_run_has_nothing_to_report(golden: Recording) -> None:
-    found = diagnose(golden, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert found.alone and not found.casts
+    diagnosis = diagnose(golden, golden, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert diagnosis.alone and not diagnosis.casts
 
 
 def test_our_own_run_has_nothing_to_report(diagnosed: Diagnosed) -> None:
-    found = diagnosed()
-    assert found.alone and not found.casts
+    diagnosis = diagnosed()
+    assert diagnosis.alone and not diagnosis.casts
 
 
 NORMS = {
@@ -92,37 +92,37 @@ NORMS = {
 }
 
 
-@pytest.mark.parametrize("what", NORMS)
-def test_norms_with_more_roundings_are_reported_with_what_is_rounded(what: str, diagnosed: Diagnosed) -> None:
-    norm, point = NORMS[what]
-    found = diagnosed(Qwen3RMSNorm, "forward", norm)
-    casts = of(found, Q_NORM)
+@pytest.mark.parametrize("name", NORMS)
+def test_norms_with_more_roundings_are_reported_with_what_is_rounded(name: str, diagnosed: Diagnosed) -> None:
+    norm, point = NORMS[name]
+    diagnosis = diagnosed(Qwen3RMSNorm, "forward", norm)
+    casts = of(diagnosis, Q_NORM)
     assert point in casts.rounded and casts.differing > casts.compared / 10 and "no fault" not in str(casts)
-    assert not found.faults and not found.verdicts.exit_code
+    assert not diagnosis.faults and not diagnosis.verdicts.exit_code
 
 
 def test_a_softmax_that_rounds_twice_is_reported_with_what_is_rounded(diagnosed: Diagnosed) -> None:
-    found = diagnosed(attention, "probabilities", narrow_exponentials)
-    casts = of(found, PROBS)
+    diagnosis = diagnosed(attention, "probabilities", narrow_exponentials)
+    casts = of(diagnosis, PROBS)
     assert (casts.kept, casts.rounded, casts.unexplained) == ((), ("the exponentials",), 0)
-    assert not found.faults and {one.place.rpartition(".")[2] for one in found.casts} == {"probs"}
+    assert not diagnosis.faults and {reported.place.rpartition(".")[2] for reported in diagnosis.casts} == {"probs"}
 
 
 def test_fewer_roundings_are_no_fault_and_said_to_be_none(diagnosed: Diagnosed) -> None:
-    found = diagnosed(Qwen3RMSNorm, "forward", wide_weight)
-    casts = of(found, Q_NORM)
+    diagnosis = diagnosed(Qwen3RMSNorm, "forward", wide_weight)
+    casts = of(diagnosis, Q_NORM)
     assert (casts.kept, casts.rounded, casts.unexplained) == (("the normalised row",), (), 0)
     assert "% of its elements are rounded elsewhere" in str(casts) and str(casts).endswith("no fault")
-    assert not found.faults and not found.verdicts.exit_code
+    assert not diagnosis.faults and not diagnosis.verdicts.exit_code
 
 
 def test_terminal_and_json_say_the_same(diagnosed: Diagnosed) -> None:
-    found = diagnosed(Qwen3RMSNorm, "forward", narrow_root)
+    diagnosis = diagnosed(Qwen3RMSNorm, "forward", narrow_root)
     shown = console()
     with shown.capture() as text:
-        shown.print(pages.terminal(found))
+        shown.print(pages.terminal(diagnosis))
     said = " ".join(text.get().split())
-    assert all(" ".join(one["says"].split()) in said for one in pages.to_json(found)["casts"])
+    assert all(" ".join(entry["says"].split()) in said for entry in pages.to_json(diagnosis)["casts"])
 
 
 def test_a_result_that_is_stored_in_float32_is_reported_as_kept(golden: Recording) -> None:
@@ -130,14 +130,14 @@ def test_a_result_that_is_stored_in_float32_is_reported_as_kept(golden: Recordin
     norm = ops.rms_norm.forward(golden["decoder.layers.1.output", 0].values(), weights["decoder.norm.weight"], 1e-6)
     info = item.info
     wide = tensor(info.name, norm.astype(np.float32), axes=info.axes, op=info.op, inputs=info.inputs)
-    candidate = replace(golden, tensors=[wide if one.key == item.key else one for one in golden])
-    found = diagnose(golden, candidate, weights)
-    assert of(found, "decoder.norm").kept == ("its result",)
+    candidate = replace(golden, tensors=[wide if old.key == item.key else old for old in golden])
+    diagnosis = diagnose(golden, candidate, weights)
+    assert of(diagnosis, "decoder.norm").kept == ("its result",)
 
 
 def test_a_wrong_op_is_a_fault_and_no_matter_of_casts(diagnosed: Diagnosed) -> None:
     def doubled(scores: torch.Tensor, mask: torch.Tensor | None, dtype: torch.dtype) -> torch.Tensor:
         return 2 * torch.softmax(scores if mask is None else scores + mask, -1)
 
-    found = diagnosed(attention, "probabilities", doubled)
-    assert found.faults and not found.casts
+    diagnosis = diagnosed(attention, "probabilities", doubled)
+    assert diagnosis.faults and not diagnosis.casts

@@ -37,30 +37,30 @@ def holding_everywhere(world, name, source):
 
 
 def test_an_honest_run_has_nothing_to_diagnose(world):
-    found = diagnose(world.golden, world.golden, world.weights)
-    assert not (found.faults or found.misplaced or found.parameters or found.flips)
+    diagnosis = diagnose(world.golden, world.golden, world.weights)
+    assert not (diagnosis.faults or diagnosis.misplaced or diagnosis.parameters or diagnosis.flips)
 
 
 def test_a_tap_recorded_at_another_place_is_said_to_be_misplaced_and_blames_nobody(world):
-    found = diagnose(world.golden, holding_everywhere(world, NORM, STREAM), world.weights)
-    assert [one.place for one in found.misplaced] == ["decoder.layers.{layer}.input_layernorm"]
-    assert not found.faults
+    diagnosis = diagnose(world.golden, holding_everywhere(world, NORM, STREAM), world.weights)
+    assert [misplaced.place for misplaced in diagnosis.misplaced] == ["decoder.layers.{layer}.input_layernorm"]
+    assert not diagnosis.faults
 
 
 def test_a_wrong_tap_that_is_read_as_it_is_recorded_is_not_misplaced(world):
     name = "decoder.norm"
     doubled = world.holding(name, world.golden[name, 0].array * 2)
     spoilt = replace(world, golden=doubled).holding("logits", world.golden["logits", 0].array * 2)
-    found = diagnose(world.golden, spoilt, world.weights)
-    assert ([one.fault.place for one in found.faults], list(found.misplaced)) == ([name], [])
+    diagnosis = diagnose(world.golden, spoilt, world.weights)
+    assert ([fault.fault.place for fault in diagnosis.faults], list(diagnosis.misplaced)) == ([name], [])
 
 
 def test_a_tap_of_another_number_of_axes_is_said_and_fails_no_hypothesis():
     golden = read(GOLDEN_ROOT / "cases" / "decoder" / "ragged_decode.pb")
     last = [Tensor(t.info, t.array[:, -1] if t.key == ("logits", 0) else t.array) for t in golden]
-    found = diagnose(golden, replace(golden, tensors=last), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert [(one.fault.place, one.name) for one in found.faults] == [("logits", "fit.shape")]
-    assert not found.failures
+    diagnosis = diagnose(golden, replace(golden, tensors=last), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [(fault.fault.place, fault.name) for fault in diagnosis.faults] == [("logits", "fit.shape")]
+    assert not diagnosis.failures
 
 
 @pytest.mark.parametrize(("options", "bounded"), [((), False), (("--budget", "8"), True)])
@@ -84,16 +84,16 @@ def test_a_parameter_that_holds_another_tensor_is_named_with_it(world):
     names = {name: name for name in world.weights}
     gate, up = (f"decoder.layers.0.mlp.{kind}_proj.weight" for kind in ("gate", "up"))
     golden = digests(world.golden, names, world.weights)
-    found = parameter_faults(digests(world.golden, names | {gate: up}, world.weights), golden, world.weights)
-    assert [(one.name, one.says) for one in found] == [(gate, f"holds the values of {up}")]
+    faults = parameter_faults(digests(world.golden, names | {gate: up}, world.weights), golden, world.weights)
+    assert [(parameter.name, parameter.says) for parameter in faults] == [(gate, f"holds the values of {up}")]
 
 
 def test_a_parameter_with_values_of_its_own_is_said_to_be_in_no_tensor(world):
     names = {name: name for name in world.weights}
     golden = digests(world.golden, names, world.weights)
     changed = {**world.weights, "decoder.norm.weight": world.weights["decoder.norm.weight"] + 1}
-    found = parameter_faults(digests(world.golden, names, changed), golden, world.weights)
-    assert [one.says for one in found] == ["holds values of no tensor of the checkpoint"]
+    faults = parameter_faults(digests(world.golden, names, changed), golden, world.weights)
+    assert [parameter.says for parameter in faults] == ["holds values of no tensor of the checkpoint"]
 
 
 def flipped(world, by):
@@ -109,9 +109,9 @@ def flipped(world, by):
 
 def test_a_flip_of_distant_logits_is_a_real_one_with_its_margin(world):
     spoilt, best, second = flipped(world, 1.0)
-    found = flips(world.golden, spoilt)
-    assert [(one.expected, one.actual, one.near_tie) for one in found] == [(best, second, False)]
-    assert found[0].floors > 16
+    reported = flips(world.golden, spoilt)
+    assert [(flip.expected, flip.actual, flip.near_tie) for flip in reported] == [(best, second, False)]
+    assert reported[0].floors > 16
 
 
 def test_a_flip_of_logits_within_the_noise_is_a_near_tie(world):
@@ -123,13 +123,13 @@ def test_a_flip_of_logits_within_the_noise_is_a_near_tie(world):
 
     golden = world.changed("logits", tie)
 
-    def other(array):
+    def exceeded(array):
         tie(array)
         array[0, 0, second] = array[0, 0, best] + np.float32(item.info.floor.max)
 
-    found = flips(golden, world.changed("logits", other))
-    assert [one.near_tie for one in found] == [True]
-    assert "near-tie" in str(found[0]) and "noise floor" in str(found[0])
+    reported = flips(golden, world.changed("logits", exceeded))
+    assert [flip.near_tie for flip in reported] == [True]
+    assert "near-tie" in str(reported[0]) and "noise floor" in str(reported[0])
 
 
 @pytest.mark.parametrize(("indices", "text"), [([3], "3"), ([0, 1, 2, 5], "0–2, 5"), (range(0, 40, 2), None)])
@@ -152,42 +152,42 @@ def scaled(tmp_path):
 
 
 def test_the_command_names_the_op_the_mistake_and_the_fix_from_files_alone(scaled):
-    found = CliRunner().invoke(main, ["diagnose", str(scaled)])
-    assert found.exit_code == 1
+    result = CliRunner().invoke(main, ["diagnose", str(scaled)])
+    assert result.exit_code == 1
     for word in ("decoder.layers.*.merged_attn.scores", "scores.scale", "reproduces your numbers within", "fix:"):
-        assert word in found.output
+        assert word in result.output
 
 
 def test_the_command_speaks_json_with_the_run_and_the_ops_alone(scaled):
-    found = json.loads(CliRunner().invoke(main, ["diagnose", str(scaled), "--json"]).stdout)
-    assert [one["place"] for one in found["faults"]] == ["decoder.layers.{layer}.merged_attn.scores"]
-    assert found["faults"][0]["explanations"][0]["name"] == "scores.scale"
-    tap = next(one for one in found["taps"] if one["name"] == "decoder.layers.2.input_layernorm")
+    document = json.loads(CliRunner().invoke(main, ["diagnose", str(scaled), "--json"]).stdout)
+    assert [fault["place"] for fault in document["faults"]] == ["decoder.layers.{layer}.merged_attn.scores"]
+    assert document["faults"][0]["explanations"][0]["name"] == "scores.scale"
+    tap = next(entry for entry in document["taps"] if entry["name"] == "decoder.layers.2.input_layernorm")
     assert tap["share"] > 1 and tap["alone"]["passed"] and tap["run"]["shares"]["max"] > 1
 
 
 def test_a_diagnosis_of_the_golden_itself_is_parity(tmp_path):
     golden = GOLDEN_ROOT / "cases" / "encoder" / "one_token.pb"
-    found = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
-    assert (found.exit_code, "every op that could be judged alone is right" in found.output) == (0, True)
+    result = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
+    assert (result.exit_code, "every op that could be judged alone is right" in result.output) == (0, True)
 
 
 def test_the_run_and_the_op_alone_stand_side_by_side(scaled):
     golden, candidate = read(GOLDEN_ROOT / "cases" / "encdec" / "ragged.pb"), read(scaled)
     from qwen3_parity.checkpoints.weights import weights_of
 
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    diagnosis = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
     screen = console()
     with screen.capture() as text:
-        screen.print(pages.terminal(found))
+        screen.print(pages.terminal(diagnosis))
     assert "run, of its budget" in text.get() and "alone, in rounding units" in text.get()
 
 
 def test_a_case_of_one_op_has_nobody_else_to_blame():
     golden = GOLDEN_ROOT / "cases" / "op" / "rope.pb"
-    found = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
-    right = "every op that could be judged alone is right: 2 of 2 taps judged on their own inputs"
-    assert (found.exit_code, right in found.output) == (0, True)
+    result = CliRunner().invoke(main, ["diagnose", str(golden), str(golden)])
+    summary = "every op that could be judged alone is right: 2 of 2 taps judged on their own inputs"
+    assert (result.exit_code, summary in result.output) == (0, True)
 
 
 def renamed(tmp_path):

@@ -36,7 +36,7 @@ def taps() -> Iterator[Key]:
 def looked_at(count: int) -> set[Key]:
     """Those of them that mistakes are looked for on."""
     verdicts = [OpVerdict(f"{layer}", step, "rms_norm") for layer, step in taps()]
-    return {(int(one.name), one.step) for one in spread(verdicts, count)}
+    return {(int(verdict.name), verdict.step) for verdict in spread(verdicts, count)}
 
 
 def eps(value: float) -> Compute:
@@ -55,40 +55,40 @@ def no_norm(site: Site) -> Result:
     return np.asarray(site.inputs[0], np.float64), OPS["rms_norm"].truth(site)[1]
 
 
-def at(some: set[Key], there: Compute, elsewhere: Compute) -> Compute:
-    return lambda site: (there if (site.place.layer, site.step) in some else elsewhere)(site)
+def at(keys: set[Key], there: Compute, elsewhere: Compute) -> Compute:
+    return lambda site: (there if (site.place.layer, site.step) in keys else elsewhere)(site)
 
 
-def text(found: Diagnosis) -> str:
+def text(diagnosis: Diagnosis) -> str:
     console = Console(width=200, file=StringIO(), record=True)
-    console.print(terminal(found))
+    console.print(terminal(diagnosis))
     return console.export_text()
 
 
 def hidden(count: int, sample: int) -> set[Key]:
     """Some taps that no mistake is looked for on."""
-    rest = [one for one in taps() if one not in looked_at(sample)]
+    rest = [key for key in taps() if key not in looked_at(sample)]
     assert len(rest) > count
     return set(rest[:count])
 
 
 @pytest.mark.parametrize(("glob", "sample"), [("*", 12), pytest.param("*.output", 4, marks=pytest.mark.slow)])
 def test_a_tap_with_a_mistake_of_its_own_is_listed(glob: str, sample: int) -> None:
-    (other,) = hidden(1, sample)
-    found = diagnosed(CASE, {NORM: at({other}, unheard_of, eps(1e-2))}, taps=glob)
-    (said,) = found.faults
+    (hidden_tap,) = hidden(1, sample)
+    diagnosis = diagnosed(CASE, {NORM: at({hidden_tap}, unheard_of, eps(1e-2))}, taps=glob)
+    (said,) = diagnosis.faults
     best, every = said.explanations[0], len(list(taps()))
     assert (best.name, best.whole, best.of) == ("norm.eps", every - 1, every)
-    assert [(name.split(".")[2], step) for name, step in said.left] == [(str(other[0]), other[1])]
-    assert f"at {every - 1} of {every} taps" in text(found)
-    assert f"1 of {every} wrong taps is not explained: {said.left[0][0]} (step {other[1]})" in text(found)
-    assert to_json(found)["faults"][0]["left"] == [list(said.left[0])]
+    assert [(name.split(".")[2], step) for name, step in said.left] == [(str(hidden_tap[0]), hidden_tap[1])]
+    assert f"at {every - 1} of {every} taps" in text(diagnosis)
+    assert f"1 of {every} wrong taps is not explained: {said.left[0][0]} (step {hidden_tap[1]})" in text(diagnosis)
+    assert to_json(diagnosis)["faults"][0]["left"] == [list(said.left[0])]
 
 
 def test_taps_with_another_known_mistake_have_its_name() -> None:
     others = hidden(2, 12)
     said = fault(CASE, {NORM: at(others, no_norm, eps(1e-2))})
-    said_of = [(one.name, one.whole, one.of) for one in said.explanations]
+    said_of = [(explanation.name, explanation.whole, explanation.of) for explanation in said.explanations]
     assert said_of[:2] == [("norm.eps", 13, 15), ("norm.no_norm", 2, 2)]
     assert not said.left
 

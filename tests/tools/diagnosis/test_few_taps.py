@@ -34,8 +34,8 @@ def interleaved(site: Site) -> Result:
     x = heads_first(x, site.config.head_dim)
     half = x.shape[-1] // 2
     cos, sin = cos[:, None, :, :half], sin[:, None, :, :half]
-    one, other = x[..., ::2], x[..., 1::2]
-    turned = np.stack((one * cos - other * sin, other * cos + one * sin), -1)
+    even, odd = x[..., ::2], x[..., 1::2]
+    turned = np.stack((even * cos - odd * sin, odd * cos + even * sin), -1)
     return exact(turned.reshape(x.shape))
 
 
@@ -120,8 +120,8 @@ BUGS: Mapping[str, tuple[Mapping[str, Compute], str]] = {
 @pytest.mark.parametrize("case", ["models/qwen3-8b", pytest.param("encdec/ragged", marks=pytest.mark.slow)])
 def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
     wrong, name = BUGS[bug]
-    found = diagnosis(case, wrong, "layer").faults
-    assert found and {one.name for one in found} == {name}
+    faults = diagnosis(case, wrong, "layer").faults
+    assert faults and {fault.name for fault in faults} == {name}
 
 
 @pytest.mark.slow
@@ -129,7 +129,7 @@ def test_a_bug_is_named_from_layer_outputs(case: str, bug: str) -> None:
 @pytest.mark.parametrize("level", ["fused", "modules", "sub-layer", "logits"])
 def test_a_bug_is_named_at_every_level(level: str, bug: str) -> None:
     wrong, name = BUGS[bug]
-    names = {one.name for one in diagnosis("encdec/ragged", wrong, level).faults}
+    names = {fault.name for fault in diagnosis("encdec/ragged", wrong, level).faults}
     assert name in names and names <= {name, "norm.no_norm"}  # q_norm's tap is what goes through it where it stands
 
 
@@ -139,9 +139,9 @@ def larger(site: Site) -> Result:
 
 @pytest.mark.slow
 def test_a_factor_inside_a_group_is_solved_for() -> None:
-    (found,) = diagnosis("decoder/plain", {"*.merged_attn.probs": larger}, "layer").faults
-    assert {one.name for one in found.explanations} >= {"softmax.scaled"}
-    assert "1.25" in found.explanations[0].says
+    (fault,) = diagnosis("decoder/plain", {"*.merged_attn.probs": larger}, "layer").faults
+    assert {explanation.name for explanation in fault.explanations} >= {"softmax.scaled"}
+    assert "1.25" in fault.explanations[0].says
 
 
 def negated(site: Site) -> Result:
@@ -150,9 +150,9 @@ def negated(site: Site) -> Result:
 
 
 def test_a_factor_of_scores_is_found_though_it_is_far_from_the_right_one() -> None:
-    (found,) = diagnosis("decoder/plain", {"*.merged_attn.scores": negated}, "fused").faults
-    assert {one.name for one in found.explanations} == {"scores.scale"}
-    assert "the factor -0.5, not 0.316228" in found.explanations[0].says
+    (fault,) = diagnosis("decoder/plain", {"*.merged_attn.scores": negated}, "fused").faults
+    assert {explanation.name for explanation in fault.explanations} == {"scores.scale"}
+    assert "the factor -0.5, not 0.316228" in fault.explanations[0].says
 
 
 def no_attention(site: Site) -> Result:
@@ -160,8 +160,8 @@ def no_attention(site: Site) -> Result:
 
 
 def test_a_branch_that_is_not_added_is_plainer_than_a_cache_that_holds_nothing() -> None:
-    (found,) = diagnosis("decoder/ragged_decode", {"decoder.*.attn_residual": no_attention}, "layer").faults
-    assert found.name == "residual.branch_missing"
+    (fault,) = diagnosis("decoder/ragged_decode", {"decoder.*.attn_residual": no_attention}, "layer").faults
+    assert fault.name == "residual.branch_missing"
 
 
 def nonsense(site: Site) -> Result:
@@ -171,9 +171,9 @@ def nonsense(site: Site) -> Result:
 
 @pytest.mark.slow
 def test_where_no_mistake_is_known_the_tap_to_record_next_halves_the_group() -> None:
-    (found,) = diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer").faults
-    assert not found.explanations
-    assert found.record.startswith("record decoder.layers.0.") and "of 20 hidden ops" in found.record
+    (fault,) = diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer").faults
+    assert not fault.explanations
+    assert fault.record.startswith("record decoder.layers.0.") and "of 20 hidden ops" in fault.record
 
 
 def test_a_search_that_ends_too_early_says_that_not_every_mistake_was_tried() -> None:
@@ -201,10 +201,10 @@ def test_a_search_ends_after_the_same_work_with_the_same_answer() -> None:
     assert [to_text(fault) for fault in first.faults] == [to_text(fault) for fault in second.faults]
 
 
-def to_text(found: Explained) -> str:
+def to_text(fault: Explained) -> str:
     console = Console(width=200)
     with console.capture() as text:
-        console.print(*explained(found))
+        console.print(*explained(fault))
     return text.get()
 
 
@@ -216,10 +216,10 @@ PAIRS = (
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize(("one", "other", "level", "name"), PAIRS)
-def test_two_mistakes_in_one_group_are_both_named(one: str, other: str, level: str, name: str) -> None:
-    found = diagnosis("decoder/plain", {**BUGS[one][0], **BUGS[other][0]}, level).faults
-    assert name in {fault.name for fault in found}
+@pytest.mark.parametrize(("first", "second", "level", "name"), PAIRS)
+def test_two_mistakes_in_one_group_are_both_named(first: str, second: str, level: str, name: str) -> None:
+    faults = diagnosis("decoder/plain", {**BUGS[first][0], **BUGS[second][0]}, level).faults
+    assert name in {fault.name for fault in faults}
 
 
 def one_more_of_another(site: Site) -> Result:
@@ -243,8 +243,8 @@ def late_and_biased(site: Site) -> Result:
     ],
 )
 def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, name: str) -> None:
-    (found,) = diagnosis("decoder/plain", {tap: wrong}, "all").faults
-    assert found.name == name
+    (fault,) = diagnosis("decoder/plain", {tap: wrong}, "all").faults
+    assert fault.name == name
 
 
 @pytest.mark.parametrize(
@@ -255,10 +255,10 @@ def test_numbers_of_another_shape_are_no_pair_of_mistakes_and_no_factor(tap: str
     golden, candidate = recorded("decoder/ragged_decode", {}, level)
     item = candidate[tap, 1]
     longer = np.random.default_rng(0).standard_normal((*item.array.shape[:-1], item.array.shape[-1] + 1))
-    other = tensor(tap, longer.astype(np.float32), step=1, axes=item.info.axes, op=item.info.op)
-    spoilt = replace(candidate, tensors=[other if one.key == item.key else one for one in candidate])
-    found = diagnose(golden, spoilt, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    (fault,) = (one for one in found.faults if one.fault.wrong[0].name == tap)
+    wrong = tensor(tap, longer.astype(np.float32), step=1, axes=item.info.axes, op=item.info.op)
+    spoilt = replace(candidate, tensors=[wrong if old.key == item.key else old for old in candidate])
+    outcome = diagnose(golden, spoilt, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    (fault,) = (fault for fault in outcome.faults if fault.fault.wrong[0].name == tap)
     assert not fault.explanations
 
 
@@ -268,8 +268,8 @@ def rolled_heads(site: Site) -> Result:
 
 
 def test_heads_in_another_order_are_named_where_the_context_has_no_tap() -> None:
-    (found,) = diagnosis("encoder/ragged", {"encoder.*.context": rolled_heads}, "sub-layer").faults
-    assert found.name == "context.head_order"
+    (fault,) = diagnosis("encoder/ragged", {"encoder.*.context": rolled_heads}, "sub-layer").faults
+    assert fault.name == "context.head_order"
 
 
 def last_of_the_prompt_lost(site: Site) -> Result:

@@ -34,16 +34,16 @@ GROWING: dict[str, tuple[str, Compute]] = {
 }
 
 
-@pytest.mark.parametrize("what", GROWING)
-def test_a_number_that_is_another_at_every_tap_names_nothing(what: str) -> None:
-    place, wrong = GROWING[what]
-    found = diagnosed(CASE, {place: wrong})
-    (said,) = found.faults
+@pytest.mark.parametrize("kind", GROWING)
+def test_a_number_that_is_another_at_every_tap_names_nothing(kind: str) -> None:
+    place, wrong = GROWING[kind]
+    diagnosis = diagnosed(CASE, {place: wrong})
+    (said,) = diagnosis.faults
     assert not said.explanations and not said.is_known
-    few = [one.says for one in said.findings if one.name == "fit.few_taps"]
+    few = [finding.says for finding in said.findings if finding.name == "fit.few_taps"]
     assert few and few[0].startswith("at 1 of ")
-    assert f"{place.replace('{layer}', '*')}: no known mistake" in verdict(found)
-    assert not to_json(found)["faults"][0]["explanations"]
+    assert f"{place.replace('{layer}', '*')}: no known mistake" in verdict(diagnosis)
+    assert not to_json(diagnosis)["faults"][0]["explanations"]
 
 
 def test_the_same_number_at_every_tap_keeps_its_name() -> None:
@@ -75,4 +75,4 @@ def test_two_taps_that_are_wrong_alike_do_not_explain_each_other() -> None:
             ("k_proj", "v_proj")}  # fmt: skip
     for said in diagnosed(CASE, both).faults:
         assert not said.explanations
-        assert "wrong itself" in next(one.says for one in said.findings if one.name == "fit.wrong_alike")
+        assert "wrong itself" in next(finding.says for finding in said.findings if finding.name == "fit.wrong_alike")

@@ -36,10 +36,10 @@ def reading(name: str, slot: int = 0) -> Compute:
         layer = site.place.layer or 0
         if "{before}" in name and layer < 2:
             return None
-        other = site.values.value(name.format(layer=layer, before=layer - 2), site.step)
-        if other is None or other.shape != site.inputs[slot].shape:
+        elsewhere = site.values.value(name.format(layer=layer, before=layer - 2), site.step)
+        if elsewhere is None or elsewhere.shape != site.inputs[slot].shape:
             return None
-        return exact(truth(replace(site, inputs=(*site.inputs[:slot], other, *site.inputs[slot + 1 :]))))
+        return exact(truth(replace(site, inputs=(*site.inputs[:slot], elsewhere, *site.inputs[slot + 1 :]))))
 
     return compute
 
@@ -99,16 +99,16 @@ def skipping(site: Site) -> Result | None:
 
 def mean_of_layers(site: Site) -> Result:
     layers = [site.values.value(f"decoder.layers.{n}.output", site.step) for n in range(site.config.num_hidden_layers)]
-    mean = np.mean([one for one in layers if one is not None], axis=0)
+    mean = np.mean([layer for layer in layers if layer is not None], axis=0)
     return exact(truth(replace(site, inputs=(mean,))))
 
 
 def memory_between(site: Site) -> Result | None:
-    own = site.stop - site.length
+    past = site.stop - site.length
     if len(site.inputs) < 3:
         return None
     keys = site.inputs[1]
-    parts = (keys[:, :, :own], site.inputs[2], keys[:, :, own:])
+    parts = (keys[:, :, :past], site.inputs[2], keys[:, :, past:])
     return exact(truth(replace(site, inputs=(site.inputs[0], np.concatenate(parts, 2), keys[:, :, :0]))))
 
 
@@ -175,12 +175,12 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
 
 @pytest.mark.sample(every=8)
 @pytest.mark.parametrize(
-    "bug", [pytest.param(one, marks=[pytest.mark.slow] * (level == "logits")) for one, (_, level, *_) in BUGS.items()]
+    "bug", [pytest.param(bug, marks=[pytest.mark.slow] * (level == "logits")) for bug, (_, level, *_) in BUGS.items()]
 )
 def test_wrong_wiring_is_named_where_no_tap_stands(bug: str) -> None:
     case, level, wrong, name = BUGS[bug]
-    found = diagnosis(case, wrong, level).faults
-    assert found and {one.name for one in found} == {name}
+    faults = diagnosis(case, wrong, level).faults
+    assert faults and {fault.name for fault in faults} == {name}
 
 
 def test_queries_without_a_key_accuse_nobody() -> None:
@@ -197,16 +197,16 @@ def test_queries_without_a_key_accuse_nobody() -> None:
         return exact(y)
 
     golden, candidate = recorded("decoder/plain", {"*.mask": blind, "*.probs": uniform}, "sub-layer")
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert [one.fault.place for one in found.faults] == ["decoder.layers.{layer}.merged_attn.mask"]
+    outcome = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert [fault.fault.place for fault in outcome.faults] == ["decoder.layers.{layer}.merged_attn.mask"]
 
 
 def test_two_tables_that_are_wrong_alike_are_no_copies_of_each_other() -> None:
-    def other(site: Site) -> Result:
+    def random_table(site: Site) -> Result:
         return exact(np.random.default_rng(0).random(truth(site).shape))
 
-    found = diagnosis("encdec/ragged", {"*.inv_freq": other}, "modules").faults
-    assert found and not [one.name for one in found if one.name == "wiring.copies"]
+    faults = diagnosis("encdec/ragged", {"*.inv_freq": random_table}, "modules").faults
+    assert faults and not [fault.name for fault in faults if fault.name == "wiring.copies"]
 
 
 def test_what_is_wrong_with_a_past_alone_says_so() -> None:
@@ -216,13 +216,13 @@ def test_what_is_wrong_with_a_past_alone_says_so() -> None:
             y[:, :, :1] = np.random.default_rng(0).standard_normal(y[:, :, :1].shape)
         return exact(y)
 
-    (found,) = diagnosis("decoder/ragged_decode", {"*.cache_keys": of_others}, "fused").faults
-    assert "fit.past" in {one.name for one in found.findings}
+    (fault,) = diagnosis("decoder/ragged_decode", {"*.cache_keys": of_others}, "fused").faults
+    assert "fit.past" in {finding.name for finding in fault.findings}
 
 
 def test_probabilities_by_another_mask_than_the_recorded_one_are_named() -> None:
     def shifted(site: Site) -> Result:
         return exact(truth(replace(site, inputs=(site.inputs[0], np.roll(site.inputs[1], 1, 2)))))
 
-    (found,) = diagnosis("decoder/ragged_decode", {"*.probs": shifted}, "all").faults
-    assert "softmax.other_mask" in {one.name for one in found.explanations}
+    (fault,) = diagnosis("decoder/ragged_decode", {"*.probs": shifted}, "all").faults
+    assert "softmax.other_mask" in {explanation.name for explanation in fault.explanations}

@@ -46,7 +46,7 @@ def _product_added_up_in_bfloat16(site: Site) -> Result:
 
 
 def _narrow_queries_and_keys(site: Site) -> Result:
-    return OPS["scores"].truth(replace(site, inputs=tuple(float16(one) for one in site.inputs)))
+    return OPS["scores"].truth(replace(site, inputs=tuple(float16(values) for values in site.inputs)))
 
 
 def _narrow_probabilities(site: Site) -> Result:
@@ -81,18 +81,18 @@ def _by_exchanged_tables(site: Site) -> Result:
     ],
 )
 def test_a_mistake_of_a_kernel_is_named_without_its_tap(tap: str, wrong: Compute, level: str, name: str) -> None:
-    found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, level)
-    assert [one.name for one in found.faults] == [name]
-    assert tap in found.faults[0].explanations[0].place
+    outcome = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, level)
+    assert [fault.name for fault in outcome.faults] == [name]
+    assert tap in outcome.faults[0].explanations[0].place
 
 
 def test_keys_of_both_halves_are_cached_in_one_narrow_type() -> None:
     wrong = dict.fromkeys(("decoder.*.cache_keys", "decoder.*.cache_encoder_keys"), _stored_in_eight_bits)
-    found = diagnosis("encdec/ragged", wrong, "fused")
-    assert [one.name for one in found.faults] == ["cache.half_precision"]
+    outcome = diagnosis("encdec/ragged", wrong, "fused")
+    assert [fault.name for fault in outcome.faults] == ["cache.half_precision"]
 
 
 def test_of_rotations_with_equal_scores_the_plainer_come_first() -> None:
-    found = diagnosis(_CASE, dict.fromkeys(("decoder.*.q_rope", "decoder.*.k_rope"), _by_exchanged_tables), "fused")
-    names = [one.name for one in found.faults[0].explanations]
+    outcome = diagnosis(_CASE, dict.fromkeys(("decoder.*.q_rope", "decoder.*.k_rope"), _by_exchanged_tables), "fused")
+    names = [explanation.name for explanation in outcome.faults[0].explanations]
     assert names == ["rope.negative_angle", "rope.swapped_cos_sin"]

@@ -43,11 +43,11 @@ BEHIND: dict[str, tuple[tuple[str, ...], Compute, str]] = {
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize("taps", ["*", "*.output"])
-@pytest.mark.parametrize("what", BEHIND)
-def test_a_mistake_behind_a_right_tap_has_the_name_that_layer_outputs_give(what: str, taps: str) -> None:
-    places, wrong, name = BEHIND[what]
-    found = diagnosed(CASE, dict.fromkeys(places, wrong), taps=taps)
-    assert {one.name for one in found.faults} == {name}
+@pytest.mark.parametrize("kind", BEHIND)
+def test_a_mistake_behind_a_right_tap_has_the_name_that_layer_outputs_give(kind: str, taps: str) -> None:
+    places, wrong, name = BEHIND[kind]
+    diagnosis = diagnosed(CASE, dict.fromkeys(places, wrong), taps=taps)
+    assert {fault.name for fault in diagnosis.faults} == {name}
     if taps == "*":
-        assert {one.fault.place for one in found.faults} == set(places)
-        assert "though its tap is right" in found.faults[0].explanations[0].says
+        assert {fault.fault.place for fault in diagnosis.faults} == set(places)
+        assert "though its tap is right" in diagnosis.faults[0].explanations[0].says

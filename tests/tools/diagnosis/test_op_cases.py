@@ -25,7 +25,7 @@ def golden_of(case: str) -> Recording:
 
 
 def with_outputs(golden: Recording, outputs: Tensors) -> Recording:
-    def other(item):
+    def replaced(item):
         name = item.info.name.removeprefix("output.")
         if name not in outputs or name == item.info.name:
             return item
@@ -34,7 +34,7 @@ def with_outputs(golden: Recording, outputs: Tensors) -> Recording:
         array = to_bfloat16(array.astype(np.float32)) if kind == pb.BF16 else array.astype(item.array.dtype)
         return tensor(item.info.name, array, dtype=kind, axes=item.info.axes, op=item.info.op)
 
-    return replace(golden, tensors=[other(item) for item in golden])
+    return replace(golden, tensors=[replaced(item) for item in golden])
 
 
 def tensors_of(golden: Recording) -> Tensors:
@@ -62,7 +62,7 @@ def normed(x: Array, eps: float = 1e-6, axis: int | tuple[int, ...] = -1) -> Arr
 def interleaved(x: Array, cos: Array, sin: Array) -> Array:
     """`[batch, heads, query, head_dim]`, adjacent channels as pairs."""
     half = x.shape[-1] // 2
-    cos, sin = (np.repeat(one[:, None, :, :half], 2, axis=-1) for one in (cos, sin))
+    cos, sin = (np.repeat(table[:, None, :, :half], 2, axis=-1) for table in (cos, sin))
     turned = np.empty_like(x)
     turned[..., ::2], turned[..., 1::2] = -x[..., 1::2], x[..., ::2]
     return x * cos + turned * sin
@@ -118,8 +118,8 @@ SEEDED: list[tuple[str, str, Callable[[Tensors], Tensors]]] = [
 @pytest.mark.parametrize(("case", "name", "wrong"), SEEDED, ids=[f"{case}-{name}" for case, name, _ in SEEDED])
 def test_a_mistake_in_an_op_alone_is_named(case, name, wrong):
     golden = golden_of(case)
-    found = diagnose(golden, with_outputs(golden, wrong(tensors_of(golden))), {})
-    assert [fault.name for fault in found.faults] == [name] * len(found.faults) != []
+    diagnosis = diagnose(golden, with_outputs(golden, wrong(tensors_of(golden))), {})
+    assert [fault.name for fault in diagnosis.faults] == [name] * len(diagnosis.faults) != []
 
 
 def test_every_op_of_the_op_tier_has_a_seeded_mistake():
@@ -129,16 +129,19 @@ def test_every_op_of_the_op_tier_has_a_seeded_mistake():
 @pytest.mark.parametrize("case", CASES)
 def test_the_reference_alone_has_no_fault_and_every_output_is_judged(case):
     golden = golden_of(case)
-    found = diagnose(golden, golden, {})
+    diagnosis = diagnose(golden, golden, {})
     outputs = [item.info.name for item in golden if item.info.name.startswith("output.")]
-    assert ([one.name for one in found.alone if not one.reason], list(found.faults)) == (outputs, [])
+    assert ([verdict.name for verdict in diagnosis.alone if not verdict.reason], list(diagnosis.faults)) == (
+        outputs,
+        [],
+    )
 
 
 def test_what_is_said_has_the_names_of_the_case():
     golden = golden_of("swiglu")
     t = tensors_of(golden)
     (fault,) = diagnose(golden, with_outputs(golden, {"act": t["up"] * sigmoid(t["up"]) * t["gate"]}), {}).faults
-    says = {one.name: one.says for one in fault.explanations}
+    says = {explanation.name: explanation.says for explanation in fault.explanations}
     assert (fault.fault.place, says["wiring.exchanged"]) == (
         "output.act",
         "has input.gate and input.up exchanged",
@@ -163,8 +166,8 @@ def test_the_command_prints_the_mistake_and_how_to_mend_it(tmp_path, as_json):
 def test_an_output_of_another_shape_is_the_verdicts_own_business():
     golden = golden_of("context")
     flat = tensors_of(golden)["probs"][..., 0]
-    found = diagnose(golden, with_outputs(golden, {"context": flat}), {})
-    assert (found.verdicts.exit_code, list(found.alone)) == (1, [])
+    diagnosis = diagnose(golden, with_outputs(golden, {"context": flat}), {})
+    assert (diagnosis.verdicts.exit_code, list(diagnosis.alone)) == (1, [])
 
 
 @pytest.mark.parametrize("case", ["rms_norm", "inv_freq_yarn", "mask_causal", "next_token_probs_all", "scores"])

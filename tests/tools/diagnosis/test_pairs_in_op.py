@@ -39,9 +39,9 @@ def _rest_of_a_negated_branch_left_out(site: Site) -> Result:
 
 
 def _rounded_of_another_tap(site: Site) -> Result:
-    other = site.values.value(site.place.name.replace("mlp.up_proj", "merged_attn.o_proj"), site.step)
-    assert other is not None
-    y, unit = OPS["linear"].truth(replace(site, inputs=(other,)))
+    attention_output = site.values.value(site.place.name.replace("mlp.up_proj", "merged_attn.o_proj"), site.step)
+    assert attention_output is not None
+    y, unit = OPS["linear"].truth(replace(site, inputs=(attention_output,)))
     return bfloat16(y).astype(np.float64), unit
 
 
@@ -125,9 +125,9 @@ def _embeddings_cut_off_for_the_stream(site: Site) -> Result:
     ],
 )
 def test_two_mistakes_in_one_op_are_both_named(tap: str, wrong: Compute, names: set[str]) -> None:
-    found = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, "all")
-    assert [one.fault.place.rpartition("layer}.")[2] for one in found.faults] == [tap]
-    assert set(found.faults[0].name.split("+")) == names
+    outcome = diagnosis(_CASE, {f"decoder.layers.{{layer}}.{tap}": wrong}, "all")
+    assert [fault.fault.place.rpartition("layer}.")[2] for fault in outcome.faults] == [tap]
+    assert set(outcome.faults[0].name.split("+")) == names
 
 
 def test_two_mistakes_that_explain_every_step_stand_before_one_that_explains_some() -> None:

@@ -58,9 +58,9 @@ def hiding(recording: Recording, *names: str) -> Recording:
 
 
 def said(golden: Recording, candidate: Recording) -> list[str]:
-    found = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    assert found.verdicts.exit_code == 1 and not found.faults
-    return list(found.meaning)
+    diagnosis = diagnose(golden, candidate, weights_of(golden, GOLDEN_ROOT / "checkpoints"))
+    assert diagnosis.verdicts.exit_code == 1 and not diagnosis.faults
+    return list(diagnosis.meaning)
 
 
 def test_a_run_with_other_angles_is_said_to_have_no_wrong_op(golden: Recording, moved: Recording) -> None:
@@ -70,12 +70,12 @@ def test_a_run_with_other_angles_is_said_to_have_no_wrong_op(golden: Recording, 
 
 def test_terminal_and_json_say_what_it_means(golden: Recording, moved: Recording) -> None:
     weights = weights_of(golden, GOLDEN_ROOT / "checkpoints")
-    found = diagnose(golden, hiding(moved, "inv_freq"), weights)
+    diagnosis = diagnose(golden, hiding(moved, "inv_freq"), weights)
     with (shown := console()).capture() as text:
-        shown.print(pages.terminal(found))
+        shown.print(pages.terminal(diagnosis))
     words = " ".join(text.get().split())
-    assert found.meaning and pages.to_json(found)["meaning"] == list(found.meaning)
-    assert all(" ".join(line.split()) in words for line in found.meaning)
+    assert diagnosis.meaning and pages.to_json(diagnosis)["meaning"] == list(diagnosis.meaning)
+    assert all(" ".join(line.split()) in words for line in diagnosis.meaning)
 
 
 def narrow(recording: Recording, name: str) -> Recording:
@@ -99,19 +99,24 @@ def nudged(world, name):
 
 def test_an_op_that_could_not_be_judged_is_named_with_what_to_record(world) -> None:
     golden, candidate = narrow(world.golden, "logits"), nudged(world, "logits")
-    found = blame(TapJudge.of(candidate, world.weights, golden))
-    alone = [replace(one, reason="an input was not recorded") if one.name == "logits" else one for one in found.alone]
-    (_, unjudged) = meaning(check_run(golden, candidate), replace(found, alone=alone), None)
+    blamed = blame(TapJudge.of(candidate, world.weights, golden))
+    alone = [
+        replace(verdict, reason="an input was not recorded") if verdict.name == "logits" else verdict
+        for verdict in blamed.alone
+    ]
+    (_, unjudged) = meaning(check_run(golden, candidate), replace(blamed, alone=alone), None)
     assert unjudged.startswith("not judged by itself, so the mistake may be there: logits (an input was not recorded)")
 
 
 def test_roundings_that_add_up_are_said_to_with_the_op_that_has_most(world) -> None:
-    found = diagnose(narrow(world.golden, "logits"), nudged(world, "logits"), world.weights)
-    assert found.verdicts.exit_code == 1 and not found.faults
-    assert "the roundings of all ops add up" in found.meaning[-1] and "of its own headroom" not in found.meaning[0]
+    diagnosis = diagnose(narrow(world.golden, "logits"), nudged(world, "logits"), world.weights)
+    assert diagnosis.verdicts.exit_code == 1 and not diagnosis.faults
+    assert (
+        "the roundings of all ops add up" in diagnosis.meaning[-1] and "of its own headroom" not in diagnosis.meaning[0]
+    )
 
 
 def test_a_wrong_op_needs_no_such_words(world) -> None:
     doubled = world.holding("logits", world.golden["logits", 0].array * 2)
-    found = diagnose(world.golden, doubled, world.weights)
-    assert found.faults and not found.meaning
+    diagnosis = diagnose(world.golden, doubled, world.weights)
+    assert diagnosis.faults and not diagnosis.meaning

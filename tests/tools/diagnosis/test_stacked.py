@@ -33,56 +33,56 @@ def _halved(site: Site) -> Result:
 @cache
 def _of(case: str, level: str, mistake: Compute = _halved) -> Judged:
     golden, candidate = recorded(case, {"*.merged_attn.v_proj": mistake}, level)
-    found = blame(TapJudge.of(candidate, case_of(case).weights, golden))
-    evidence = found.evidence(found.faults[-1].wrong[-1])
+    blamed = blame(TapJudge.of(candidate, case_of(case).weights, golden))
+    evidence = blamed.evidence(blamed.faults[-1].wrong[-1])
     assert not isinstance(evidence, str)
     return judged(evidence)
 
 
-def _suspects(one: Judged) -> Sequence[Suspect]:
+def _suspects(tap: Judged) -> Sequence[Suspect]:
     failures: list[str] = []
-    some = [x for x in every_suspect(one.evidence, failures) if not x.hypothesis.name.startswith(_AHEAD)]
+    suspects = [x for x in every_suspect(tap.evidence, failures) if not x.hypothesis.name.startswith(_AHEAD)]
     assert not failures
-    return some
+    return suspects
 
 
 @pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("case", "level"), [(_CASE, "layer"), (_CASE, "logits"), ("generation/merged", "layer")])
 def test_a_mistake_makes_in_a_stack_what_it_makes_alone(case: str, level: str) -> None:
-    one = _of(case, level)
-    assert one.runs > 1
-    every = _suspects(one)
-    some = [*every[::41], *(x for x in every if x.hypothesis.name == _LOOKS)]
-    for suspect, result in predictions(some, one):
-        alone = predicted(suspect, one)
+    tap = _of(case, level)
+    assert tap.runs > 1
+    every = _suspects(tap)
+    sample = [*every[::41], *(x for x in every if x.hypothesis.name == _LOOKS)]
+    for suspect, result in predictions(sample, tap):
+        alone = predicted(suspect, tap)
         assert (result is None) == (alone is None), suspect
         if result is not None and alone is not None:
             np.testing.assert_allclose(result[0], alone[0], rtol=1e-6, atol=1e-9, err_msg=str(suspect))
 
 
 def test_every_mistake_of_a_stack_comes_back_once_and_in_its_order() -> None:
-    one = _of(_CASE, "layer")
-    some = _suspects(one)[:150]
-    assert [suspect for suspect, _ in predictions(some, one)] == list(some)
+    tap = _of(_CASE, "layer")
+    suspects = _suspects(tap)[:150]
+    assert [suspect for suspect, _ in predictions(suspects, tap)] == list(suspects)
 
 
 def test_a_mistake_made_twice_is_computed_once_where_what_it_reads_is_right() -> None:
-    one, count = _of(_CASE, "layer"), 0
+    tap, count = _of(_CASE, "layer"), 0
 
     def counted(site: Site) -> Result:
         nonlocal count
         count += 1
         return _halved(site)
 
-    pattern, site = "decoder.layers.{layer}.mlp.down_proj", one.evidence.site
+    pattern, site = "decoder.layers.{layer}.mlp.down_proj", tap.evidence.site
     for _ in range(3):
-        Stacked(one.replayed, [{pattern: counted}], one.memory).result(site.place.name, site.step)
+        Stacked(tap.replayed, [{pattern: counted}], tap.memory).result(site.place.name, site.step)
     assert count == 1
 
 
 def test_a_mistake_that_looks_at_other_taps_is_not_remembered() -> None:
-    one = _of(_CASE, "layer")
-    site, attention = one.evidence.site, "decoder.layers.{layer}.merged_attn."
+    tap = _of(_CASE, "layer")
+    site, attention = tap.evidence.site, "decoder.layers.{layer}.merged_attn."
 
     def queries_of_values(here: Site) -> Result:
         y, values = OPS[here.place.op].truth(here)[0], here.values.value(here.sibling("v_proj"), here.step)
@@ -91,7 +91,7 @@ def test_a_mistake_that_looks_at_other_taps_is_not_remembered() -> None:
 
     alone = {f"{attention}q_proj": queries_of_values}
     both = {**alone, f"{attention}v_proj": _halved}
-    stacks = [Stacked(one.replayed, [run], one.memory) for run in (alone, both)]
+    stacks = [Stacked(tap.replayed, [run], tap.memory) for run in (alone, both)]
     for stack in stacks:
         stack.result(site.place.name, site.step)
     first, second = (stack.computed[f"{attention}q_proj".format(layer=1), site.step] for stack in stacks)
@@ -101,21 +101,21 @@ def test_a_mistake_that_looks_at_other_taps_is_not_remembered() -> None:
 
 
 def test_a_mistake_of_another_shape_stands_apart() -> None:
-    one = _of(_CASE, "layer")
-    site, pattern = one.evidence.site, "decoder.layers.{layer}.mlp.down_proj"
+    tap = _of(_CASE, "layer")
+    site, pattern = tap.evidence.site, "decoder.layers.{layer}.mlp.down_proj"
     runs = [{pattern: _halved}, {pattern: lambda here: (here.inputs[0][..., :1], None)}]
-    stack = Stacked(one.replayed, runs)
+    stack = Stacked(tap.replayed, runs)
     assert stack.result(site.place.name, site.step).keys() == {0}
 
 
 def test_a_mistake_that_cannot_be_made_fails_by_itself() -> None:
-    one = _of(_CASE, "layer")
-    site, pattern = one.evidence.site, "decoder.layers.{layer}.mlp.down_proj"
+    tap = _of(_CASE, "layer")
+    site, pattern = tap.evidence.site, "decoder.layers.{layer}.mlp.down_proj"
 
     def broken(_: Site) -> Result:
         raise ValueError
 
-    stack = Stacked(one.replayed, [{pattern: broken}, {pattern: _halved}])
+    stack = Stacked(tap.replayed, [{pattern: broken}, {pattern: _halved}])
     results = stack.result(site.place.name, site.step)
     assert results[0] is None
     assert results[1] is not None

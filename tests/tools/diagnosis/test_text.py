@@ -33,12 +33,12 @@ def golden(name: str) -> Recording:
 
 
 def copied(recording: Recording) -> Recording:
-    own = pb.Tokenization()
-    own.CopyFrom(recording.tokenization)
-    return replace(recording, tokenization=own, source="candidate.pb")
+    tokenization = pb.Tokenization()
+    tokenization.CopyFrom(recording.tokenization)
+    return replace(recording, tokenization=tokenization, source="candidate.pb")
 
 
-def found(expected: Recording, candidate: Recording) -> TokenDiagnosis:
+def diagnosed(expected: Recording, candidate: Recording) -> TokenDiagnosis:
     return diagnose_tokenization(expected, candidate, directory_of(expected, None))
 
 
@@ -65,9 +65,9 @@ def shown(diagnosis: TokenDiagnosis) -> str:
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_golden_has_no_fault(path: Path) -> None:
     expected = read(path)
-    diagnosis = found(expected, copied(expected))
+    diagnosis = diagnosed(expected, copied(expected))
     assert not diagnosis.faults and diagnosis.verdicts.exit_code == 0
-    assert diagnosis.alone and all(one.right for one in diagnosis.alone)
+    assert diagnosis.alone and all(verdict.right for verdict in diagnosis.alone)
 
 
 def test_there_are_goldens() -> None:
@@ -77,19 +77,19 @@ def test_there_are_goldens() -> None:
 def test_a_wrong_stage_alone_is_blamed() -> None:
     expected = golden("numbers")
     candidate = remade(expected, digits_by_three)
-    diagnosis = found(expected, candidate)
+    diagnosis = diagnosed(expected, candidate)
     assert [(fault.stage, fault.name) for fault in diagnosis.faults] == [("pre_tokens", "pre_tokens.digits_by_three")]
 
 
 def test_a_fault_hides_no_later_one() -> None:
     expected = golden("unicode")
-    candidate = copied(remade(expected, lambda one: setattr(one.backend, "normalizer", normalizers.NFKC())))
+    candidate = copied(remade(expected, lambda tokenizer: setattr(tokenizer.backend, "normalizer", normalizers.NFKC())))
     for encoding in candidate.tokenization.encoding:
         for segment in encoding.segment:
             for piece in segment.pre_token:
                 piece.id[:] = [number + 1 for number in piece.id]
         encoding.id[:] = [number for segment in encoding.segment for piece in segment.pre_token for number in piece.id]
-    names = [(fault.stage, fault.name) for fault in found(expected, candidate).faults]
+    names = [(fault.stage, fault.name) for fault in diagnosed(expected, candidate).faults]
     assert names == [("normalized", "normalized.nfkc"), ("ids", "ids.shifted")]
 
 
@@ -101,19 +101,24 @@ def test_stages_that_are_not_told_join_the_next() -> None:
     run.materialised[:] = ["ids"]
     bare = pb.Tokenization(
         encoding=[
-            pb.Encoding(name=one.name, text=one.text, split_special_tokens=one.split_special_tokens, id=one.id)
-            for one in remade_one.tokenization.encoding
+            pb.Encoding(
+                name=encoding.name,
+                text=encoding.text,
+                split_special_tokens=encoding.split_special_tokens,
+                id=encoding.id,
+            )
+            for encoding in remade_one.tokenization.encoding
         ]
     )
-    (fault,) = found(expected, replace(expected, run=run, tokenization=bare, source="candidate.pb")).faults
+    (fault,) = diagnosed(expected, replace(expected, run=run, tokenization=bare, source="candidate.pb")).faults
     assert fault.stage == "ids" and fault.others[0] == "segments" and fault.others[-1] == "merges"
     assert fault.name == "pre_tokens.digits_by_three"
 
 
 def test_a_mistake_of_an_encoding_is_named_where_a_batch_shows_it() -> None:
     expected = golden("batches")
-    candidate = remade(expected, lambda one: setattr(one.backend, "pre_tokenizer", _whole()))
-    (fault,) = found(expected, candidate).faults
+    candidate = remade(expected, lambda tokenizer: setattr(tokenizer.backend, "pre_tokenizer", _whole()))
+    (fault,) = diagnosed(expected, candidate).faults
     assert fault.stage == "batch" and fault.name == "pre_tokens.missing"
 
 
@@ -125,14 +130,14 @@ def test_what_no_mistake_explains_is_told_as_such() -> None:
     expected = golden("words")
     candidate = copied(expected)
     candidate.tokenization.encoding[3].segment[0].normalized = "no such text"
-    fault = found(expected, candidate).faults[0]
+    fault = diagnosed(expected, candidate).faults[0]
     assert fault.stage == "normalized" and fault.name == ""
     assert "no known mistake" in "\n".join(pages.lines(fault))
 
 
 def test_the_page_says_how_many_texts_a_mistake_reproduces() -> None:
     expected = golden("numbers")
-    text = shown(found(expected, remade(expected, digits_by_three)))
+    text = shown(diagnosed(expected, remade(expected, digits_by_three)))
     assert "groups digits by three" in text and "fix: " in text
     assert "reproduces your pre-tokens in" in text
 

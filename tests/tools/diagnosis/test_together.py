@@ -29,7 +29,7 @@ def explained(fault: Fault, *explanations: Explanation, stopped: bool = False) -
 
 
 def first_names(done: list[Explained]) -> list[str]:
-    return [one.name for one in done]
+    return [fault.name for fault in done]
 
 
 def test_of_equal_explanations_the_one_that_other_groups_share_comes_first() -> None:
@@ -72,7 +72,7 @@ def test_who_had_not_enough_is_asked_again_with_the_names_and_what_the_others_le
 
     done = together(GROUPS[:2], explain, Search(work=Work(100)), 10)
     assert done[0].name == ("wiring.extra_norm" if stopped else "weight.unknown")
-    assert [one.until for one in searches] == ([105, 110] if stopped else [105])
+    assert [search.until for search in searches] == ([105, 110] if stopped else [105])
 
 
 @pytest.mark.parametrize(("spent", "cut"), [(11, False), (1, True)])
@@ -98,10 +98,10 @@ def test_the_largest_error_is_explained_first_and_the_faults_keep_their_order() 
 
     done = together(faults, explain, Search(), 10)
     assert asked == ["d", "b", "a", "c"]
-    assert [one.fault for one in done] == faults
+    assert [fault.fault for fault in done] == faults
 
 
 def test_a_fit_of_each_tap_by_itself_stands_behind_a_mistake_that_explains_some() -> None:
-    some = replace(RARER, whole=3, of=4)
+    partial = replace(RARER, whole=3, of=4)
     every = replace(FIT, whole=4, of=4)
-    assert sorted([every, some], key=lambda one: one.order)[0] is some
+    assert sorted([every, partial], key=lambda explanation: explanation.order)[0] is partial

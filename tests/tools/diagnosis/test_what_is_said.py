@@ -35,9 +35,9 @@ SAID = Explanation("rope.twice", "rotates twice", "", "", share=0.5, whole=3, pa
 NOBODY = Suspect(Hypothesis("", "", "", lambda _: None), {})
 
 
-def text(found: Diagnosis) -> str:
+def text(diagnosis: Diagnosis) -> str:
     console = Console(width=300, file=StringIO(), record=True)
-    console.print(terminal(found))
+    console.print(terminal(diagnosis))
     return console.export_text()
 
 
@@ -77,23 +77,23 @@ def test_indices_that_go_on_are_joined_and_a_long_list_is_cut() -> None:
 def test_a_factor_that_is_another_one_at_every_tap_is_told_as_such() -> None:
     said = text(diagnosed(CASE, {NORM: changed(grows)}))
     assert "no known mistake reproduces it; what the numbers say, at decoder.layers." in said
-    (line,) = (one for one in said.splitlines() if "fit.factor" in one)
+    (line,) = (line for line in said.splitlines() if "fit.factor" in line)
     assert "it is no such number: " in line and "1.05 (decoder.layers.0.input_layernorm, step 0)" in line
 
 
 @pytest.mark.slow
 def test_what_was_fitted_to_each_tap_is_no_name() -> None:
-    found = diagnosed("encdec/ragged", {NORM: first_rows})
-    (fault,) = found.faults
+    diagnosis = diagnosed("encdec/ragged", {NORM: first_rows})
+    (fault,) = diagnosis.faults
     assert not fault.is_known and fault.numbers[0].name == "from.other_row"  # the map says whose root it is
-    assert "no known mistake, from.other_row" in verdict(found)
-    assert "(norm.other_statistic)" in text(found)
+    assert "no known mistake, from.other_row" in verdict(diagnosis)
+    assert "(norm.other_statistic)" in text(diagnosis)
 
 
 def test_one_mistake_that_explains_as_much_needs_none_beside_it() -> None:
     both = replace(SAID, name="rope.twice+wiring.negated", rank=COMBINED)
-    other = replace(SAID, name="norm.eps+wiring.negated", rank=COMBINED)
-    names = [way.said.name for way in once([Way(one, NOBODY, []) for one in (SAID, both, other)])]
+    eps_pair = replace(SAID, name="norm.eps+wiring.negated", rank=COMBINED)
+    names = [way.said.name for way in once([Way(explanation, NOBODY, []) for explanation in (SAID, both, eps_pair)])]
     assert names == ["rope.twice", "norm.eps+wiring.negated"]
 
 
@@ -128,7 +128,9 @@ def lines(case: str) -> dict[str, str]:
     values = Values(recording, weights_of(recording, GOLDEN_ROOT / "checkpoints"), recording)
     names = {pattern_of(item.info.name) for item in recording}
     faults = {name: Explained(Fault(name, (), (), ()), "") for name in names if values.place(name.format(layer=0))}
-    return {name: "; ".join(one.says for one in reference_lines(of, values, recording)) for name, of in faults.items()}
+    return {
+        name: "; ".join(line.says for line in reference_lines(of, values, recording)) for name, of in faults.items()
+    }
 
 
 def test_a_place_has_the_line_that_computes_it() -> None:
@@ -157,7 +159,7 @@ def test_a_line_is_found_in_the_function_that_is_named_and_in_the_goldens_versio
 
 @pytest.mark.parametrize("taps", ["*", "*.output"])
 def test_queries_without_yarns_factor_have_its_name_by_few_taps_and_by_every_tap(taps: str) -> None:
-    wrong = {one: changed(lambda y, site: y / site.config.attention_factor) for one in ROPE}
-    found = diagnosed("decoder/yarn_stated", wrong, taps=taps)
-    assert {one.name for one in found.faults} == {"yarn.attention_factor"}
-    assert all("attention_factor, which is 1.07 here" in one.explanations[0].fix for one in found.faults)
+    wrong = {place: changed(lambda y, site: y / site.config.attention_factor) for place in ROPE}
+    diagnosis = diagnosed("decoder/yarn_stated", wrong, taps=taps)
+    assert {fault.name for fault in diagnosis.faults} == {"yarn.attention_factor"}
+    assert all("attention_factor, which is 1.07 here" in fault.explanations[0].fix for fault in diagnosis.faults)

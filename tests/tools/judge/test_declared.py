@@ -23,15 +23,15 @@ def golden() -> Recording:
 def declaring(golden: Recording, declared: Sequence[str], *delivered: str) -> Recording:
     """The golden's inputs and its taps of some patterns, under a run that declares what is asked for."""
     run = pb.Run(arithmetic=golden.run.arithmetic, backend=pb.FOREIGN, materialised=declared)
-    kept = [t for t in golden if t.info.op == "input" or pattern_of(t.info.name) in delivered]
-    return replace(golden, run=run, tensors=kept)
+    tensors = [t for t in golden if t.info.op == "input" or pattern_of(t.info.name) in delivered]
+    return replace(golden, run=run, tensors=tensors)
 
 
 def repeating(golden: Recording, declared: Sequence[str]) -> Callable[..., Callable[..., None]]:
     """A factory of a model that hands over all of the golden's taps, and says what it shows."""
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> Callable[..., None]:
-        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, wanted: Callable[[str], bool]) -> None:
+        def runner(case: pb.Case, inputs: Mapping[str, Array], tap: Tap, records: Callable[[str], bool]) -> None:
             for t in golden:
                 if t.info.op != "input":
                     tap(t.info.name, t.info.step, t.array)
@@ -44,8 +44,8 @@ def repeating(golden: Recording, declared: Sequence[str]) -> Callable[..., Calla
 
 @pytest.mark.parametrize("glob", ["encoder.layers.*.output", "*.output", OUTPUT, "encoder.layers.{layer}.outpu?"])
 def test_a_glob_declares_what_it_matches(glob: str, golden: Recording) -> None:
-    found = check(golden, declaring(golden, [glob, "encoder.norm"], OUTPUT, "encoder.norm"))
-    assert (found.word, found.problems) == ("parity", [])
+    verdicts = check(golden, declaring(golden, [glob, "encoder.norm"], OUTPUT, "encoder.norm"))
+    assert (verdicts.word, verdicts.problems) == ("parity", [])
 
 
 @pytest.mark.parametrize("glob", ["encoder.layers.*.output", "*.output", OUTPUT])

@@ -62,8 +62,14 @@ def test_a_tie_at_the_end_of_the_best_counts_as_in():
 
 
 def test_the_golden_predicts_itself(world):
-    found = predictions(world.golden, world.golden)
-    assert (found.mean_kl, found.top_1, found.top_10, found.worst_rank, found.first_divergent) == (0, 1, 1, 1, None)
+    metrics = predictions(world.golden, world.golden)
+    assert (metrics.mean_kl, metrics.top_1, metrics.top_10, metrics.worst_rank, metrics.first_divergent) == (
+        0,
+        1,
+        1,
+        1,
+        None,
+    )
 
 
 def test_only_judged_positions_count(world):
@@ -85,9 +91,9 @@ def test_a_flip_does_not_end_the_comparison(world):
     def flip(logits):
         logits[0, 0] = -logits[0, 0]
 
-    found = predictions(world.golden, world.changed("logits", flip))
-    assert [one.kl > 0 for one in found.tokens] == [True] + [False] * 6
-    assert found.worst == found.tokens[0]
+    metrics = predictions(world.golden, world.changed("logits", flip))
+    assert [token.kl > 0 for token in metrics.tokens] == [True] + [False] * 6
+    assert metrics.worst == metrics.tokens[0]
 
 
 def test_what_stands_in_padding_is_not_looked_at(world):
@@ -163,5 +169,5 @@ def test_a_golden_with_a_graph_has_predictions_too():
     golden = read(GOLDEN_ROOT / "cases" / "model" / "gemma3.pb")
     run = pb.Run.FromString(golden.run.SerializeToString())
     run.arithmetic = pb.ARITHMETIC_OTHER
-    found = check(golden, replace(golden, run=run)).predictions
-    assert found is not None and found.worst.kl == 0
+    metrics = check(golden, replace(golden, run=run)).predictions
+    assert metrics is not None and metrics.worst.kl == 0

@@ -71,7 +71,7 @@ def test_parity_takes_all_three_options_repeatedly(monkeypatch: pytest.MonkeyPat
         raise ParityError("here", "enough", expected="", got="", next_step="")
 
     monkeypatch.setattr(suite, "run", run)
-    given = [
+    options = [
         "--only",
         "decoder/*",
         "--only",
@@ -83,7 +83,7 @@ def test_parity_takes_all_three_options_repeatedly(monkeypatch: pytest.MonkeyPat
         "--without",
         "bias",
     ]
-    CliRunner().invoke(main, ["parity", *given, "--out", str(tmp_path)])
+    CliRunner().invoke(main, ["parity", *options, "--out", str(tmp_path)])
     assert asked == [Selection(("decoder/*", "long/*"), ("long/deep",), ("yarn", "bias"))]
 
 
@@ -94,6 +94,7 @@ def test_a_word_that_is_no_feature_is_refused_with_those_there_are() -> None:
 
 def test_regenerate_leaves_out_committed_cases_with_a_feature(tmp_path: Path) -> None:
     gone = {
-        one.name for one in differences(tmp_path, selection=Selection(("decoder/y*", "decoder/pl*"), without=("yarn",)))
+        difference.name
+        for difference in differences(tmp_path, selection=Selection(("decoder/y*", "decoder/pl*"), without=("yarn",)))
     }
     assert gone == {"decoder/plain", "decoder/plain_two_rows"}

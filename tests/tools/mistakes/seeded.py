@@ -48,10 +48,10 @@ def seeded(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without:
 
     `without` are the ends of names that are left out.
     """
-    made = rerun(_case(case), wrong)
-    named = (one for one in made if not without or not one.info.name.endswith(without))
-    recorded = (one for one in named if one.info.name.startswith("input.") or PurePath(one.info.name).match(taps))
-    return replace(made, tensors=list(recorded))
+    recording = rerun(_case(case), wrong)
+    named = (item for item in recording if not without or not item.info.name.endswith(without))
+    recorded = (item for item in named if item.info.name.startswith("input.") or PurePath(item.info.name).match(taps))
+    return replace(recording, tensors=list(recorded))
 
 
 def diagnosed(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without: tuple[str, ...] = ()) -> Diagnosis:
@@ -61,5 +61,5 @@ def diagnosed(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", witho
 
 def fault(case: str, wrong: Mapping[str, Compute], *, taps: str = "*", without: tuple[str, ...] = ()) -> Explained:
     """The only fault of `seeded`."""
-    (found,) = diagnosed(case, wrong, taps=taps, without=without).faults
-    return found
+    (explained,) = diagnosed(case, wrong, taps=taps, without=without).faults
+    return explained

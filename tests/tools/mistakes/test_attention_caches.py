@@ -24,8 +24,8 @@ def value(name: str, step: int = 0) -> Array:
 
 def slots(name: str, step: int = 0) -> Array:
     """A projection or norm as `[batch, kv_heads, key, head_dim]`."""
-    found = value(name, step)
-    return np.swapaxes(found.reshape(*found.shape[:2], 2, 10), 1, 2)
+    values = value(name, step)
+    return np.swapaxes(values.reshape(*values.shape[:2], 2, 10), 1, 2)
 
 
 def joined(*parts: Array) -> Array:
@@ -121,8 +121,8 @@ WIRING: dict[str, tuple[str, str, str, Callable[[Site], Array]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", WIRING)
-def test_wrong_wiring_is_named_with_its_tap(what: str) -> None:
-    name, text, tap, wrong = WIRING[what]
-    found = [one for one in explanations(evidence(CASE, tap, wrong)) if one.name == name]
-    assert any(text in one.says for one in found)
+@pytest.mark.parametrize("mistake", WIRING)
+def test_wrong_wiring_is_named_with_its_tap(mistake: str) -> None:
+    name, text, tap, wrong = WIRING[mistake]
+    hypotheses = [hypothesis for hypothesis in explanations(evidence(CASE, tap, wrong)) if hypothesis.name == name]
+    assert any(text in hypothesis.says for hypothesis in hypotheses)

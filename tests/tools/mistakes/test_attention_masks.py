@@ -25,11 +25,11 @@ def decoder_mask(cell: Cell, memory: Callable[[int, int, Array], bool] = lambda 
         real = site.inputs[0].astype(bool)[:, : site.stop]
         theirs = site.inputs[1].astype(bool) if len(site.inputs) > 1 else real[:, :0]
         past = site.stop - site.length
-        own = [[[cell(past + i, j, row) for j in range(site.stop)] for i in range(site.length)] for row in real]
-        seen = [[[memory(past + i, k, row) for k in range(theirs.shape[1])] for i in range(site.length)]
+        decoder = [[[cell(past + i, j, row) for j in range(site.stop)] for i in range(site.length)] for row in real]
+        encoder = [[[memory(past + i, k, row) for k in range(theirs.shape[1])] for i in range(site.length)]
                 for row in theirs]  # fmt: skip
-        wide = np.array(seen, bool).reshape(len(real), site.length, theirs.shape[1])
-        return np.concatenate([np.array(own, bool), wide], axis=-1)
+        wide = np.array(encoder, bool).reshape(len(real), site.length, theirs.shape[1])
+        return np.concatenate([np.array(decoder, bool), wide], axis=-1)
 
     return mask
 
@@ -97,12 +97,12 @@ ROWS: dict[str, tuple[str, Callable[[Array], Array]]] = {
 }
 
 
-@pytest.mark.parametrize("what", ROWS)
-def test_a_mask_that_is_wrong_as_a_whole_is_named(what: str) -> None:
-    name, change = ROWS[what]
-    right = decoder_mask(lambda i, j, real: j <= i and bool(real[j]))
-    found = evidence(RAGGED, tap(RAGGED), lambda site: change(right(site)))
-    assert name in [one.name for one in explanations(found)]
+@pytest.mark.parametrize("kind", ROWS)
+def test_a_mask_that_is_wrong_as_a_whole_is_named(kind: str) -> None:
+    name, change = ROWS[kind]
+    unchanged = decoder_mask(lambda i, j, real: j <= i and bool(real[j]))
+    tap_evidence = evidence(RAGGED, tap(RAGGED), lambda site: change(unchanged(site)))
+    assert name in [explanation.name for explanation in explanations(tap_evidence)]
 
 
 def test_two_mistakes_in_one_mask_are_both_told() -> None:

@@ -31,8 +31,8 @@ def variance(x: torch.Tensor, unbiased: bool = False) -> torch.Tensor:
 def cut(order: str, part: int) -> Numbers:
     """The fused projection cut as `order` says: "phd" is right (part, head, dim)."""
     sizes = {"p": 3, "h": HEADS, "d": DIM}
-    axes = [2 + order.index(one) for one in "phd"]
-    return lambda qkv: qkv.view(*qkv.shape[:2], *(sizes[one] for one in order)).permute(
+    axes = [2 + order.index(axis) for axis in "phd"]
+    return lambda qkv: qkv.view(*qkv.shape[:2], *(sizes[axis] for axis in order)).permute(
         axes[0], 0, axes[1], 1, axes[2]
     )[part]
 
@@ -115,13 +115,13 @@ def largest(logits: torch.Tensor, k: int = 20) -> torch.Tensor:
 def mass(keep: Callable[[torch.Tensor], torch.Tensor]) -> Numbers:
     """Top-p by `keep(probabilities, the largest first)`; the largest always stays."""
 
-    def kept(logits: torch.Tensor) -> torch.Tensor:
+    def masked(logits: torch.Tensor) -> torch.Tensor:
         ordered, order = logits.sort(descending=True, stable=True)
         stays = keep(ordered.softmax(-1))
         stays[:, 0] = True
         return logits.masked_fill(~torch.zeros_like(stays).scatter(1, order, stays), -torch.inf)
 
-    return kept
+    return masked
 
 
 def likely(logits: torch.Tensor) -> torch.Tensor:

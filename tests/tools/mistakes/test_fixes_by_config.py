@@ -34,24 +34,25 @@ def hard_threshold(site: Site) -> Result:
 
 
 def test_a_query_without_yarns_factor_is_told_the_factor() -> None:
-    found = fault(YARN, {Q_ROPE: changed(unscaled)})
+    explained = fault(YARN, {Q_ROPE: changed(unscaled)})
     factor = golden(YARN).case.config.rope_scaling.attention_factor
-    assert [one.name for one in found.explanations] == ["yarn.attention_factor"]
-    assert f"attention_factor, which is {factor:.7g} here" in found.explanations[0].fix
+    assert [explanation.name for explanation in explained.explanations] == ["yarn.attention_factor"]
+    assert f"attention_factor, which is {factor:.7g} here" in explained.explanations[0].fix
 
 
 @pytest.mark.parametrize("factor", [1.2345, 0.5])
 def test_any_other_factor_is_told_beside_yarns(factor: float) -> None:
-    found = fault(YARN, {Q_ROPE: changed(lambda y, _: np.asarray(factor * y))})
+    explained = fault(YARN, {Q_ROPE: changed(lambda y, _: np.asarray(factor * y))})
     assert (
-        found.name == "yarn.attention_factor" and f"is multiplied by {factor * 1.07:.7g}" in found.explanations[0].says
+        explained.name == "yarn.attention_factor"
+        and f"is multiplied by {factor * 1.07:.7g}" in explained.explanations[0].says
     )
 
 
 def test_wrong_frequencies_of_llama3_are_told_its_numbers() -> None:
-    found = fault(LLAMA3, {"decoder.inv_freq": hard_threshold})
+    explained = fault(LLAMA3, {"decoder.inv_freq": hard_threshold})
     scaling = golden(LLAMA3).case.config.rope_scaling
-    fix = found.explanations[0].fix
+    fix = explained.explanations[0].fix
     for key in ("factor", "low_freq_factor", "high_freq_factor", "original_max_position_embeddings"):
         assert f"{key} {getattr(scaling, key):g}" in fix
 
@@ -61,20 +62,22 @@ def fixes(case: str, tap: str) -> dict[str, set[str]]:
     weights: dict[str, Array] = {}
     site = Values(golden(case), weights, golden(case)).site(tap, 0)
     assert site is not None
-    found: dict[str, set[str]] = {}
+    by_name: dict[str, set[str]] = {}
     with every_guess(), np.errstate(all="ignore"):
         for library in LIBRARY[site.place.op]:
-            for one in library(site):
-                found.setdefault(one.name, set()).add(one.fix)
-    return found
+            for hypothesis in library(site):
+                by_name.setdefault(hypothesis.name, set()).add(hypothesis.fix)
+    return by_name
 
 
 @pytest.mark.parametrize("case", [YARN, LLAMA3])
 @pytest.mark.parametrize("tap", ["decoder.inv_freq", "decoder.cos"])
 def test_no_fix_makes_plain_frequencies_where_they_are_stretched(case: str, tap: str) -> None:
     scaling = golden(case).case.config.rope_scaling
-    some = [fix for every in fixes(case, tap).values() for fix in every if "rope_theta **" in fix]
-    assert some and all(f"rope_scaling is {scaling.rope_type} with factor {scaling.factor:g}" in fix for fix in some)
+    formulas = [fix for every in fixes(case, tap).values() for fix in every if "rope_theta **" in fix]
+    assert formulas and all(
+        f"rope_scaling is {scaling.rope_type} with factor {scaling.factor:g}" in fix for fix in formulas
+    )
 
 
 def test_plain_frequencies_have_the_cases_numbers() -> None:
@@ -94,9 +97,9 @@ def test_a_wrong_window_is_told_the_configurations(case: str) -> None:
     wrong: Compute = changed(
         lambda m, s: m & (np.arange(m.shape[2]) > s.stop - s.length + np.arange(m.shape[1])[:, None] - 3)
     )
-    found = fault(case, {"decoder.layers.{layer}.merged_attn.mask": wrong})
-    window = [one for one in found.explanations if one.name.startswith("mask.window")]
-    assert window and all(text in one.fix for one in window for text in MASKED[case])
+    explained = fault(case, {"decoder.layers.{layer}.merged_attn.mask": wrong})
+    window = [explanation for explanation in explained.explanations if explanation.name.startswith("mask.window")]
+    assert window and all(text in explanation.fix for explanation in window for text in MASKED[case])
 
 
 def test_a_network_without_qk_norm_is_not_sent_behind_one() -> None:

@@ -63,9 +63,9 @@ def test_an_op_takes_its_steps_in_their_order(op: str) -> None:
 @pytest.mark.parametrize("op", PLACES)
 def test_a_rounding_at_every_step_shows_and_none_changes_nothing(op: str) -> None:
     site, passed = steps_of(op)
-    right = rounded_at(site, (), bfloat16)
-    np.testing.assert_array_equal(right, rounded_at(site, passed[-1:], bfloat16))
-    wrong = [step for step in passed[:-1] if np.array_equal(right, rounded_at(site, [step], bfloat16))]
+    unrounded = rounded_at(site, (), bfloat16)
+    np.testing.assert_array_equal(unrounded, rounded_at(site, passed[-1:], bfloat16))
+    wrong = [step for step in passed[:-1] if np.array_equal(unrounded, rounded_at(site, [step], bfloat16))]
     assert wrong == (["positions"] if op in ("cos", "sin") else [])
 
 
@@ -87,8 +87,8 @@ def narrow(op: str) -> Iterator[str]:
         def wrong(site: Site, step: str = step) -> Array:
             return rounded_at(site, [step], bfloat16)
 
-        found = explanations(evidence(*PLACES[op], wrong))
-        if not any(one.name.endswith("half_precision") and step in one.says for one in found):
+        hypotheses = explanations(evidence(*PLACES[op], wrong))
+        if not any(hypothesis.name.endswith("half_precision") and step in hypothesis.says for hypothesis in hypotheses):
             yield step
 
 

@@ -28,18 +28,18 @@ STREAM, HEADS, ACT, OUTPUT = "decoder.norm", f"{ATTENTION}.q_norm", f"{LAYER}.ml
 DOWN, QUERY, ROTATED = f"{LAYER}.mlp.down_proj", f"{ATTENTION}.q_proj", f"{ATTENTION}.q_rope"
 
 
-def right(site: Site) -> Array:
+def correct(site: Site) -> Array:
     return OPS[site.place.op].truth(site)[0].copy()
 
 
-def behind(block: int, other: Callable[[Site, Array], Array], axis: int = -1) -> Callable[[Site], Array]:
+def behind(block: int, rest: Callable[[Site, Array], Array], axis: int = -1) -> Callable[[Site], Array]:
     """Other numbers where no whole block of an axis is."""
 
     def wrong(site: Site) -> Array:
-        y = np.moveaxis(right(site), axis, -1)
+        y = np.moveaxis(correct(site), axis, -1)
         start = y.shape[-1] - y.shape[-1] % block
         assert 0 < start < y.shape[-1]
-        y[..., start:] = np.moveaxis(other(site, right(site)), axis, -1)[..., start:]
+        y[..., start:] = np.moveaxis(rest(site, correct(site)), axis, -1)[..., start:]
         return np.moveaxis(y, -1, axis)
 
     return wrong
@@ -50,7 +50,7 @@ def zeros(_: Site, y: Array) -> Array:
 
 
 def rows_of_the_product(site: Site) -> Array:
-    y = right(site)
+    y = correct(site)
     flat = y.reshape(-1, y.shape[-1])
     flat[len(flat) // 4 * 4 :] = 0
     assert len(flat) % 4
@@ -144,8 +144,8 @@ def online(site: Site) -> Array:
 def exchanged(site: Site) -> Array:
     p = site.inputs[0].astype(np.float64)
     at = (p.shape[-1] + 1) // 2
-    one, other = p[..., :at].sum(axis=-1, keepdims=True), p[..., at:].sum(axis=-1, keepdims=True)
-    swapped = p[..., :at] / one * other, p[..., at:] / np.where(other > 0, other, 1) * one
+    first, second = p[..., :at].sum(axis=-1, keepdims=True), p[..., at:].sum(axis=-1, keepdims=True)
+    swapped = p[..., :at] / first * second, p[..., at:] / np.where(second > 0, second, 1) * first
     return weighed(site, np.concatenate(swapped, axis=-1))
 
 
@@ -210,16 +210,16 @@ test_a_mistake_of_a_kernel_is_named = named({key: (name, CASE, tap, w) for key, 
 
 
 def test_the_width_that_a_norm_divides_by_is_said() -> None:
-    found = explanations(evidence(CASE, *WRONG["a padded width"][1:]))
-    assert "by 48, not by the 40" in found[0].says
+    hypotheses = explanations(evidence(CASE, *WRONG["a padded width"][1:]))
+    assert "by 48, not by the 40" in hypotheses[0].says
 
 
 def test_an_approximated_root_is_said_by_its_size_and_its_range() -> None:
     def wrong(site: Site) -> Array:
-        return right(site) * (1 + 1e-3 * np.sin(9 * squares(site).mean(axis=-1, keepdims=True)))
+        return correct(site) * (1 + 1e-3 * np.sin(9 * squares(site).mean(axis=-1, keepdims=True)))
 
-    found = explanations(evidence(CASE, STREAM, wrong))[0]
-    assert found.name == "norm.approximated" and "up to 0.00" in found.says and "for mean squares from" in found.says
+    best = explanations(evidence(CASE, STREAM, wrong))[0]
+    assert best.name == "norm.approximated" and "up to 0.00" in best.says and "for mean squares from" in best.says
 
 
 def coarse(x: Array) -> Array:
@@ -243,5 +243,5 @@ def test_an_approximated_function_is_said_by_its_name_and_its_range(function: st
 
 def test_noise_is_no_approximated_function() -> None:
     noise = np.random.default_rng(0).standard_normal
-    tap = wrong_tap(judged(evidence(CASE, ACT, lambda s: right(s) * (1 + 1e-3 * noise(right(s).shape)))))
+    tap = wrong_tap(judged(evidence(CASE, ACT, lambda s: correct(s) * (1 + 1e-3 * noise(correct(s).shape)))))
     assert tap is not None and approximated(tap) is None

@@ -47,12 +47,15 @@ UNHEARD: dict[str, tuple[str, Compute]] = {
 }
 
 
-@pytest.mark.parametrize("what", UNHEARD)
-def test_an_unheard_of_mask_is_explained_by_no_mask_that_is_wrong_like_it(what: str) -> None:
-    case, wrong = UNHEARD[what]
-    found = fault(case, {MASK: wrong})
-    assert not {one.name for one in found.explanations} & {"mask.other_layer", "wiring.previous_step"}
-    assert found.findings[0].name == "mask.bands"
+@pytest.mark.parametrize("kind", UNHEARD)
+def test_an_unheard_of_mask_is_explained_by_no_mask_that_is_wrong_like_it(kind: str) -> None:
+    case, wrong = UNHEARD[kind]
+    explained = fault(case, {MASK: wrong})
+    assert not {explanation.name for explanation in explained.explanations} & {
+        "mask.other_layer",
+        "wiring.previous_step",
+    }
+    assert explained.findings[0].name == "mask.bands"
 
 
 def first_layers(m: Array, site: Site) -> Array:
@@ -62,4 +65,6 @@ def first_layers(m: Array, site: Site) -> Array:
 
 
 def test_a_mask_that_is_the_first_layers_is_named() -> None:
-    assert "mask.other_layer" in [one.name for one in fault(WINDOW, {MASK: changed(first_layers)}).explanations]
+    assert "mask.other_layer" in [
+        explanation.name for explanation in fault(WINDOW, {MASK: changed(first_layers)}).explanations
+    ]

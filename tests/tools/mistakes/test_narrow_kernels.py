@@ -38,7 +38,7 @@ def flash(dtype: Half) -> Compute:
             site.values.value(site.sibling("mask"), site.step),
         )
         assert scored is not None and mask is not None
-        q, k = (halves(one, dtype) for one in scored.inputs[:2])
+        q, k = (halves(operand, dtype) for operand in scored.inputs[:2])
         v = halves(site.inputs[1], dtype)
         groups = q.shape[1] // k.shape[1]
         out = np.zeros((q.shape[0], q.shape[2], q.shape[1], q.shape[3]), np.float32)
@@ -62,9 +62,9 @@ def flash(dtype: Half) -> Compute:
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 def test_the_half_accumulator_of_fused_attention_has_a_name(dtype: Half) -> None:
-    found = fault(CASE, {f"{ATTENTION}.context": flash(dtype)}, without=FUSED)
-    assert found.name == "attention.half_precision"
-    assert f"holds queries, keys and values in {str(dtype).removeprefix('torch.')}" in found.explanations[0].says
+    explained = fault(CASE, {f"{ATTENTION}.context": flash(dtype)}, without=FUSED)
+    assert explained.name == "attention.half_precision"
+    assert f"holds queries, keys and values in {str(dtype).removeprefix('torch.')}" in explained.explanations[0].says
 
 
 def bf16x3(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -76,12 +76,12 @@ def bf16x3(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def split_linear(site: Site) -> Result:
-    x, w = (torch.tensor(np.asarray(one, np.float32)) for one in (site.inputs[0], site.parameters["weight"]))
+    x, w = (torch.tensor(np.asarray(operand, np.float32)) for operand in (site.inputs[0], site.parameters["weight"]))
     return bf16x3(x.flatten(2), w.T).numpy(), None
 
 
 def split_scores(site: Site) -> Result:
-    q, k = (torch.tensor(np.asarray(one, np.float32)) for one in site.inputs[:2])
+    q, k = (torch.tensor(np.asarray(operand, np.float32)) for operand in site.inputs[:2])
     k = k.repeat_interleave(q.shape[1] // k.shape[1], 1)
     return (bf16x3(q, k.transpose(2, 3)) * site.scaling).numpy(), None
 
@@ -92,11 +92,11 @@ SPLIT: dict[str, tuple[str, Compute, str]] = {
 }
 
 
-@pytest.mark.parametrize("what", SPLIT)
-def test_three_products_of_bfloat16_have_a_name(what: str) -> None:
-    place, wrong, name = SPLIT[what]
-    found = fault(CASE, {f"decoder.layers.{{layer}}.{place}": wrong})
-    assert found.name == name and "bf16x3" in found.explanations[0].says
+@pytest.mark.parametrize("kind", SPLIT)
+def test_three_products_of_bfloat16_have_a_name(kind: str) -> None:
+    place, wrong, name = SPLIT[kind]
+    explained = fault(CASE, {f"decoder.layers.{{layer}}.{place}": wrong})
+    assert explained.name == name and "bf16x3" in explained.explanations[0].says
 
 
 def tf32(x: Array) -> Array:
@@ -109,17 +109,17 @@ def in_tf32(site: Site) -> Result:
 
 
 def test_float16_and_tf32_are_both_told_where_no_number_tells_them_apart() -> None:
-    found = fault(CASE, {f"{ATTENTION}.q_proj": in_tf32})
-    assert found.name == "linear.half_precision" and "float16 or TF32" in found.explanations[0].says
+    explained = fault(CASE, {f"{ATTENTION}.q_proj": in_tf32})
+    assert explained.name == "linear.half_precision" and "float16 or TF32" in explained.explanations[0].says
 
 
 def test_the_range_tells_tf32_from_float16() -> None:
-    right, tiny = golden(CASE), dict(weights(CASE))
+    expected, tiny = golden(CASE), dict(weights(CASE))
     tiny["decoder.norm.weight"] = tiny["decoder.norm.weight"] * np.float32(2.0**-22)  # below float16's normal numbers
-    candidate = rerun(Rerun(CASE, right, tiny), {"decoder.norm": in_tf32})
-    (found, *_) = diagnose(right, candidate, tiny).faults
-    assert found.fault.place == "decoder.norm"
-    assert "TF32" in found.explanations[0].says and "float16" not in found.explanations[0].says
+    candidate = rerun(Rerun(CASE, expected, tiny), {"decoder.norm": in_tf32})
+    (explained, *_) = diagnose(expected, candidate, tiny).faults
+    assert explained.fault.place == "decoder.norm"
+    assert "TF32" in explained.explanations[0].says and "float16" not in explained.explanations[0].says
 
 
 def test_nobody_with_a_fused_kernel_is_sent_for_scores_alone() -> None:
@@ -127,5 +127,5 @@ def test_nobody_with_a_fused_kernel_is_sent_for_scores_alone() -> None:
         y, unit = OPS["context"].truth(site)
         return y + np.sin(50 * y), unit
 
-    found = fault(CASE, {f"{ATTENTION}.context": strange}, without=FUSED)
-    assert "record" in found.record and "plain attention" in found.record
+    explained = fault(CASE, {f"{ATTENTION}.context": strange}, without=FUSED)
+    assert "record" in explained.record and "plain attention" in explained.record

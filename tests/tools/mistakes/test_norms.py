@@ -23,7 +23,7 @@ def mean_square(x: torch.Tensor) -> torch.Tensor:
     return (x * x).mean(-1, keepdim=True)
 
 
-def right(x: torch.Tensor, w: torch.Tensor, eps: float = EPS) -> torch.Tensor:
+def correct(x: torch.Tensor, w: torch.Tensor, eps: float = EPS) -> torch.Tensor:
     return w * x * torch.rsqrt(mean_square(x) + eps)
 
 
@@ -39,11 +39,11 @@ def of(norm: Norm) -> Callable[[Site], Array]:
 
 
 NORMS: dict[str, tuple[str, Norm]] = {
-    "a common eps": ("norm.eps", lambda x, w: right(x, w, 1e-6)),
-    "an unheard-of eps": ("norm.eps", lambda x, w: right(x, w, 4.321e-3)),
-    "lanes of 1 behind a row": ("norm.padded_lanes", lambda x, w: right(x, w, EPS + (-x.shape[-1] % 64) / x.shape[-1])),
-    "more than any eps": ("norm.constant_added", lambda x, w: right(x, w, 0.37)),
-    "no eps": ("norm.eps", lambda x, w: right(x, w, 0.0)),
+    "a common eps": ("norm.eps", lambda x, w: correct(x, w, 1e-6)),
+    "an unheard-of eps": ("norm.eps", lambda x, w: correct(x, w, 4.321e-3)),
+    "lanes of 1 behind a row": ("norm.padded_lanes", lambda x, w: correct(x, w, EPS + (-x.shape[-1] % 64) / x.shape[-1])),
+    "more than any eps": ("norm.constant_added", lambda x, w: correct(x, w, 0.37)),
+    "no eps": ("norm.eps", lambda x, w: correct(x, w, 0.0)),
     "eps outside": ("norm.eps_outside_root", lambda x, w: w * x / (mean_square(x).sqrt() + EPS)),
     "eps as floor": ("norm.eps_as_floor", lambda x, w: w * x / mean_square(x).clamp(min=EPS).sqrt()),
     "LayerNorm": ("norm.layernorm", lambda x, w: layer_norm(x, x.shape[-1:], w, eps=EPS)),
@@ -54,26 +54,26 @@ NORMS: dict[str, tuple[str, Norm]] = {
     "L2": ("norm.l2", lambda x, w: w * normalize(x, dim=-1)),
     "L1": ("norm.l1", lambda x, w: w * x / (x.abs().mean(-1, keepdim=True) + EPS)),
     "no root": ("norm.no_root", lambda x, w: w * x / (mean_square(x) + EPS)),
-    "1 + weight": ("norm.one_plus_weight", lambda x, w: right(x, 1 + w)),
-    "no weight": ("norm.no_weight", lambda x, w: right(x, torch.ones_like(w))),
+    "1 + weight": ("norm.one_plus_weight", lambda x, w: correct(x, 1 + w)),
+    "no weight": ("norm.no_weight", lambda x, w: correct(x, torch.ones_like(w))),
     "weight alone": ("norm.weight_only", lambda x, w: w * x),
     "left out": ("norm.no_norm", lambda x, w: x),
-    "twice": ("norm.twice", lambda x, w: right(right(x, w), w)),
+    "twice": ("norm.twice", lambda x, w: correct(correct(x, w), w)),
     "half of a row": ("norm.partial", lambda x, w: w * x * torch.rsqrt(mean_square(x[..., : x.shape[-1] // 2]) + EPS)),
     "over positions": ("norm.axis", lambda x, w: w * x * torch.rsqrt((x * x).mean(1, keepdim=True) + EPS)),
-    "clamped": ("norm.clamped", lambda x, w: right(x, w).clamp(-0.9, 0.9)),
-    "an unheard-of factor": ("norm.scaled", lambda x, w: 1.37 * right(x, w)),
+    "clamped": ("norm.clamped", lambda x, w: correct(x, w).clamp(-0.9, 0.9)),
+    "an unheard-of factor": ("norm.scaled", lambda x, w: 1.37 * correct(x, w)),
     "a coarse root": ("norm.approximated", lambda x, w: w * x * (torch.rsqrt(mean_square(x) + EPS) * (1 + 1e-3 * x[..., :1].sin()))),
-    "bfloat16 input": ("norm.half_precision", lambda x, w: right(x.bfloat16().float(), w)),
-    "bfloat16 output": ("norm.half_precision", lambda x, w: right(x, w).bfloat16()),
+    "bfloat16 input": ("norm.half_precision", lambda x, w: correct(x.bfloat16().float(), w)),
+    "bfloat16 output": ("norm.half_precision", lambda x, w: correct(x, w).bfloat16()),
     "float16 mean": ("norm.half_precision", lambda x, w: w * x * torch.rsqrt(mean_square(x).half().float() + EPS)),
-    "rounded weight": ("weight.rounded", lambda x, w: right(x, w.bfloat16().float())),
-    "big-endian weight": ("weight.byte_order", lambda x, w: right(x, torch.tensor(w.numpy().byteswap()))),
-    "rolled weight": ("weight.shifted", lambda x, w: right(x, w.roll(1))),
-    "one channel": ("weight.unknown", lambda x, w: right(x, torch.cat((torch.full((1,), 0.1234), w[1:])))),
-    "random weight": ("weight.unknown", lambda x, w: right(x, torch.rand(w.shape, generator=torch.Generator().manual_seed(1)))),
+    "rounded weight": ("weight.rounded", lambda x, w: correct(x, w.bfloat16().float())),
+    "big-endian weight": ("weight.byte_order", lambda x, w: correct(x, torch.tensor(w.numpy().byteswap()))),
+    "rolled weight": ("weight.shifted", lambda x, w: correct(x, w.roll(1))),
+    "one channel": ("weight.unknown", lambda x, w: correct(x, torch.cat((torch.full((1,), 0.1234), w[1:])))),
+    "random weight": ("weight.unknown", lambda x, w: correct(x, torch.rand(w.shape, generator=torch.Generator().manual_seed(1)))),
     "over all heads": ("norm.all_heads", lambda x, w: w * x * torch.rsqrt((x * x).mean((-1, -2), keepdim=True) + EPS)),
-    "float32": ("right", right),
+    "float32": ("right", correct),
 }  # fmt: skip
 ON_HEADS = (
     *("a common eps", "LayerNorm", "1 + weight", "no weight", "left out", "weight alone", "twice", "bfloat16 input"),
@@ -86,17 +86,17 @@ test_a_wrong_norm_is_named = named(
 
 
 def test_two_mistakes_in_one_norm_are_named_together() -> None:
-    found = evidence(CASE, STREAM, of(lambda x, w: (1 + w) * x / (mean_square(x).sqrt() + EPS)))
-    assert explanations(found)[0].says == "multiplies by 1 + weight and adds eps behind the root"
+    tap_evidence = evidence(CASE, STREAM, of(lambda x, w: (1 + w) * x / (mean_square(x).sqrt() + EPS)))
+    assert explanations(tap_evidence)[0].says == "multiplies by 1 + weight and adds eps behind the root"
 
 
 def test_an_eps_is_told_in_numbers() -> None:
-    found = evidence(CASE, STREAM, of(lambda x, w: right(x, w, 1e-5)))
-    assert explanations(found)[0].says == "uses eps 1e-05 instead of 0.003"
+    tap_evidence = evidence(CASE, STREAM, of(lambda x, w: correct(x, w, 1e-5)))
+    assert explanations(tap_evidence)[0].says == "uses eps 1e-05 instead of 0.003"
 
 
 @pytest.mark.parametrize(
-    ("tap", "other"),
+    ("tap", "norm_weight"),
     [
         (STREAM, "decoder.layers.2.input_layernorm.weight"),
         (STREAM, "decoder.layers.1.post_attention_layernorm.weight"),
@@ -104,8 +104,8 @@ def test_an_eps_is_told_in_numbers() -> None:
         (HEADS, "decoder.layers.1.merged_attn.k_norm.weight"),
     ],
 )
-def test_the_weight_of_another_norm_is_named(tap: str, other: str) -> None:
+def test_the_weight_of_another_norm_is_named(tap: str, norm_weight: str) -> None:
     def wrong(site: Site) -> Array:
-        return of(lambda x, w: right(x, torch.tensor(site.checkpoint[other])))(site)
+        return of(lambda x, w: correct(x, torch.tensor(site.checkpoint[norm_weight])))(site)
 
     assert first_name(CASE, tap, wrong) == "weight.other_tensor"

@@ -29,8 +29,8 @@ def not_reset(positions: Array, site: Site) -> Array:
 
 
 def padding_of_first(site: Site) -> Result:
-    names = (one if "encoder" in one else "" for one in site.names)
-    inputs = (first(name) if name else own for name, own in zip(names, site.inputs, strict=True))
+    names = (name if "encoder" in name else "" for name in site.names)
+    inputs = (first(name) if name else values for name, values in zip(names, site.inputs, strict=True))
     return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))
 
 
@@ -54,12 +54,12 @@ LEFT: dict[str, tuple[Mapping[str, Compute], str]] = {
 
 
 @pytest.mark.sample(every=4)
-@pytest.mark.parametrize("what", LEFT)
-def test_what_the_first_request_left_is_named_so(what: str) -> None:
-    wrong, name = LEFT[what]
-    found = diagnosed(CASE, wrong)
-    assert {one.name for one in found.faults} == {name}
-    assert golden(CASE).case.after in found.meaning[0]
+@pytest.mark.parametrize("kind", LEFT)
+def test_what_the_first_request_left_is_named_so(kind: str) -> None:
+    wrong, name = LEFT[kind]
+    diagnosis = diagnosed(CASE, wrong)
+    assert {explained.name for explained in diagnosis.faults} == {name}
+    assert golden(CASE).case.after in diagnosis.meaning[0]
 
 
 @pytest.mark.slow
@@ -73,15 +73,15 @@ def test_nobody_is_blamed_for_a_request_that_did_not_run() -> None:
         y[:, :, 1:3] = np.cos(9 * y[:, :, 1:3])
         return y
 
-    found = fault("encdec/window", {f"{ATTENTION}.cache_keys": changed(unheard)})
-    assert found.findings[0].name == "cache.unknown" and "earlier" not in found.findings[0].says
+    explained = fault("encdec/window", {f"{ATTENTION}.cache_keys": changed(unheard)})
+    assert explained.findings[0].name == "cache.unknown" and "earlier" not in explained.findings[0].says
 
 
 def test_a_first_request_of_another_length_is_told_from_the_encoder() -> None:
-    case, own = "encdec/shorter_request", golden("encdec/shorter_request")
-    slots = golden(own.case.after)["input.decoder_attention_mask", 0].array.shape[1]
-    assert slots not in (own["input.encoder_attention_mask", 0].array.shape[1], sum(own.case.steps))
-    found = fault(case, {"decoder.position_ids": changed(lambda ids, _: ids + slots)})
-    best = [one for one in found.explanations if one.as_good_as(found.explanations[0])]
+    case, recording = "encdec/shorter_request", golden("encdec/shorter_request")
+    slots = golden(recording.case.after)["input.decoder_attention_mask", 0].array.shape[1]
+    assert slots not in (recording["input.encoder_attention_mask", 0].array.shape[1], sum(recording.case.steps))
+    explained = fault(case, {"decoder.position_ids": changed(lambda ids, _: ids + slots)})
+    best = [explanation for explanation in explained.explanations if explanation.as_good_as(explained.explanations[0])]
     assert best[0].says == "goes on behind the slots of the request before"
-    assert not any("encoder" in one.says for one in best)
+    assert not any("encoder" in explanation.says for explanation in best)

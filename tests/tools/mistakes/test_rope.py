@@ -28,7 +28,7 @@ def woven(t: torch.Tensor) -> torch.Tensor:
     return t[..., :HALF].repeat_interleave(2, -1)
 
 
-def right(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
+def rotated(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
     return x * c + turn(x) * s
 
 
@@ -40,7 +40,7 @@ def first_six(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor
 
 def of(rope: Rope) -> Callable[[Site], Array]:
     def wrong(site: Site) -> Array:
-        x, c, s = (torch.tensor(one) for one in site.inputs)
+        x, c, s = (torch.tensor(operand) for operand in site.inputs)
         return rope(x.transpose(1, 2), c[:, None], s[:, None]).float().numpy()
 
     return wrong
@@ -50,21 +50,21 @@ ROPES: dict[str, tuple[str, Rope]] = {
     "interleaved": ("rope.interleaved", lambda x, c, s: x * woven(c) + turn_neighbours(x) * woven(s)),
     "neighbours, tables of halves": ("rope.mixed_layout", lambda x, c, s: x * c + turn_neighbours(x) * s),
     "halves, tables of neighbours": ("rope.mixed_layout", lambda x, c, s: x * woven(c) + turn(x) * woven(s)),
-    "put back woven": ("rope.output_layout", lambda x, c, s: right(x, c, s).unflatten(-1, (2, HALF)).mT.flatten(-2)),
+    "put back woven": ("rope.output_layout", lambda x, c, s: rotated(x, c, s).unflatten(-1, (2, HALF)).mT.flatten(-2)),
     "not at all": ("rope.not_applied", lambda x, c, s: x),
     "backwards": ("rope.negative_angle", lambda x, c, s: x * c - turn(x) * s),
-    "twice": ("rope.twice", lambda x, c, s: right(right(x, c, s), c, s)),
+    "twice": ("rope.twice", lambda x, c, s: rotated(rotated(x, c, s), c, s)),
     "no minus": ("rope.sign", lambda x, c, s: x * c + x.roll(HALF, -1) * s),
     "exchanged": ("rope.swapped_cos_sin", lambda x, c, s: x * s + turn(x) * c),
     "cos alone": ("rope.term_missing", lambda x, c, s: x * c),
-    "last four left": ("rope.partial", lambda x, c, s: torch.cat((right(x, c, s)[..., :6], x[..., 6:]), -1)),
+    "last four left": ("rope.partial", lambda x, c, s: torch.cat((rotated(x, c, s)[..., :6], x[..., 6:]), -1)),
     "first six alone": ("rope.partial", first_six),
-    "other row": ("rope.other_row", lambda x, c, s: right(x, c.roll(1, 0), s.roll(1, 0))),
-    "the token before": ("rope.other_position", lambda x, c, s: right(x, c.roll(1, 2), s.roll(1, 2))),
-    "an unheard-of factor": ("rope.scaled", lambda x, c, s: 1.17 * right(x, c, s)),
-    "bfloat16": ("rope.half_precision", lambda x, c, s: right(x.bfloat16(), c.bfloat16(), s.bfloat16())),
-    "bfloat16 tables": ("rope.half_precision", lambda x, c, s: right(x, c.bfloat16().float(), s.bfloat16().float())),
-    "float32": ("right", right),
+    "other row": ("rope.other_row", lambda x, c, s: rotated(x, c.roll(1, 0), s.roll(1, 0))),
+    "the token before": ("rope.other_position", lambda x, c, s: rotated(x, c.roll(1, 2), s.roll(1, 2))),
+    "an unheard-of factor": ("rope.scaled", lambda x, c, s: 1.17 * rotated(x, c, s)),
+    "bfloat16": ("rope.half_precision", lambda x, c, s: rotated(x.bfloat16(), c.bfloat16(), s.bfloat16())),
+    "bfloat16 tables": ("rope.half_precision", lambda x, c, s: rotated(x, c.bfloat16().float(), s.bfloat16().float())),
+    "float32": ("right", rotated),
 }  # fmt: skip
 test_a_wrong_rotation_is_named = named({key: (name, CASE, TAP, of(rope)) for key, (name, rope) in ROPES.items()})
 
@@ -75,7 +75,7 @@ def by(positions: Numbers, frequencies: Numbers) -> Callable[[Site], Array]:
         freq = site.values.value("decoder.inv_freq", 0)
         angle = positions(torch.tensor(ids).float())[..., None] * frequencies(torch.tensor(freq))
         angle = torch.cat((angle, angle), -1)[:, None]
-        return of(lambda x, c, s: right(x, angle.cos(), angle.sin()))(site)
+        return of(lambda x, c, s: rotated(x, angle.cos(), angle.sin()))(site)
 
     return wrong
 
@@ -113,7 +113,7 @@ def raw_projection(site: Site) -> torch.Tensor:
 
 def test_a_rotation_of_the_raw_projection_is_named() -> None:
     def wrong(site: Site) -> Array:
-        return of(lambda x, c, s: right(raw_projection(site), c, s))(site)
+        return of(lambda x, c, s: rotated(raw_projection(site), c, s))(site)
 
     assert first_name(CASE, TAP, wrong) == "rope.before_norm"
 
@@ -123,20 +123,20 @@ def test_a_norm_behind_the_rotation_is_named() -> None:
         weight = torch.tensor(site.checkpoint["decoder.layers.1.merged_attn.q_norm.weight"])
 
         def rope(x: torch.Tensor, c: torch.Tensor, s: torch.Tensor) -> torch.Tensor:
-            y = right(raw_projection(site), c, s)
+            y = rotated(raw_projection(site), c, s)
             return weight * y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)
 
         return of(rope)(site)
 
-    found = evidence(CASE, TAP, wrong)
-    assert explanations(found)[0].says == "normalises after the rotation, not before"
+    tap_evidence = evidence(CASE, TAP, wrong)
+    assert explanations(tap_evidence)[0].says == "normalises after the rotation, not before"
 
 
 def test_heads_turned_as_positions_are_named_where_there_are_as_many() -> None:
     tap = "encoder.layers.0.self_attn.q_rope"
 
     def wrong(site: Site) -> Array:
-        return of(lambda x, c, s: right(x, c.transpose(1, 2), s.transpose(1, 2)))(site)
+        return of(lambda x, c, s: rotated(x, c.transpose(1, 2), s.transpose(1, 2)))(site)
 
     assert first_name("encdec/unrotated", tap, wrong) == "rope.heads_as_positions"
 

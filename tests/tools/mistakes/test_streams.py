@@ -69,7 +69,7 @@ Pair = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 
 
 def of(pair: Pair) -> Callable[[Site], Array]:
-    return lambda site: pair(*(torch.tensor(one) for one in site.inputs)).float().numpy()
+    return lambda site: pair(*(torch.tensor(operand) for operand in site.inputs)).float().numpy()
 
 
 def silu(x: torch.Tensor) -> torch.Tensor:
@@ -159,10 +159,10 @@ def test_a_wrong_activation_of_one_token_alone_keeps_its_name_in_part() -> None:
     def wrong(site: Site) -> Array:
         return of(lambda g, u: torch.cat((functional.gelu(g[:, :1]) * u[:, :1], silu(g[:, 1:]) * u[:, 1:]), 1))(site)
 
-    found = evidence(CASE, f"{LAYER}.mlp.act", wrong)
-    assert explanations(found) == []
+    tap_evidence = evidence(CASE, f"{LAYER}.mlp.act", wrong)
+    assert explanations(tap_evidence) == []
     from qwen3_parity.mistakes.by_op import LIBRARY
 
-    guesses = [one for library in LIBRARY["swiglu"] for one in library(found.site)]
-    assert any(one.name == "mlp.activation" and "with gelu for act" in one.says for one in guesses)
-    assert np.isfinite(found.actual).all()
+    guesses = [hypothesis for library in LIBRARY["swiglu"] for hypothesis in library(tap_evidence.site)]
+    assert any(hypothesis.name == "mlp.activation" and "with gelu for act" in hypothesis.says for hypothesis in guesses)
+    assert np.isfinite(tap_evidence.actual).all()

@@ -93,7 +93,7 @@ test_wrongly_stretched_frequencies_are_named = named(
 
 def table(kind: str, factor: float) -> Callable[[Site], Array]:
     def wrong(site: Site) -> Array:
-        ids, freq = (torch.tensor(one).float() for one in site.inputs)
+        ids, freq = (torch.tensor(operand).float() for operand in site.inputs)
         angle = torch.cat((ids[..., None] * freq,) * 2, -1)
         return (factor * getattr(angle, kind)()).numpy()
 
@@ -128,20 +128,20 @@ test_a_wrong_attention_factor_is_named = named(
 @pytest.mark.parametrize("power", [2, 1, -2])
 def test_an_attention_factor_on_the_scores_is_named(power: int) -> None:
     def wrong(site: Site) -> Array:
-        q, k = (torch.tensor(one) for one in site.inputs[:2])
+        q, k = (torch.tensor(operand) for operand in site.inputs[:2])
         scores = q @ k.repeat_interleave(q.shape[1] // k.shape[1], 1).mT * site.scaling
         return (1.07**power * scores).numpy()
 
-    found = evidence(STATED, "decoder.layers.1.merged_attn.scores", wrong)
-    best = explanations(found)[0]
+    tap_evidence = evidence(STATED, "decoder.layers.1.merged_attn.scores", wrong)
+    best = explanations(tap_evidence)[0]
     assert best.name == "yarn.attention_factor" and "cos and sin" in best.says
 
 
 def test_every_mistake_says_what_to_do() -> None:
-    found = evidence(STATED, "decoder.inv_freq", lambda site: plain(OF[STATED]).numpy())
-    assert "divide by factor" in explanations(found)[0].fix
-    found = evidence(STATED, "decoder.cos", table("cos", 1.0))
-    assert "0.1 ln(factor) + 1" in explanations(found)[0].fix
+    tap_evidence = evidence(STATED, "decoder.inv_freq", lambda site: plain(OF[STATED]).numpy())
+    assert "divide by factor" in explanations(tap_evidence)[0].fix
+    tap_evidence = evidence(STATED, "decoder.cos", table("cos", 1.0))
+    assert "0.1 ln(factor) + 1" in explanations(tap_evidence)[0].fix
 
 
 def computed_factor(n: Numbers) -> float:
@@ -163,17 +163,19 @@ def turned_by(frequencies: torch.Tensor, factor: float) -> set[str]:
     taps: list[Tensor] = [item for item in golden if item.info.name.startswith("input.")]
     ids = torch.from_numpy(golden["decoder.position_ids", 0].array.copy())
     angle = (ids[..., None].float() * frequencies.float()).repeat(1, 1, 2)[:, None]
-    for one in "qk":
-        norm, rope = (golden[f"decoder.layers.0.merged_attn.{one}_{op}", 0] for op in ("norm", "rope"))
+    for letter in "qk":
+        norm, rope = (golden[f"decoder.layers.0.merged_attn.{letter}_{op}", 0] for op in ("norm", "rope"))
         x = torch.from_numpy(norm.array.copy()).transpose(1, 2)
         half = torch.cat([-x[..., 5:], x[..., :5]], dim=-1)
         y = x * (angle.cos() * factor) + half * (angle.sin() * factor)
         info = rope.info
         taps += [norm, tensor(info.name, y.numpy(), axes=info.axes, op=info.op, inputs=info.inputs)]
-    patterns = [f"decoder.layers.{{layer}}.merged_attn.{one}_{op}" for one in "qk" for op in ("norm", "rope")]
+    patterns = [f"decoder.layers.{{layer}}.merged_attn.{letter}_{op}" for letter in "qk" for op in ("norm", "rope")]
     shown = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.FOREIGN, materialised=patterns)
-    found = diagnose(golden, replace(golden, tensors=taps, run=shown), weights_of(golden, GOLDEN_ROOT / "checkpoints"))
-    return {fault.name for fault in found.faults}
+    diagnosis = diagnose(
+        golden, replace(golden, tensors=taps, run=shown), weights_of(golden, GOLDEN_ROOT / "checkpoints")
+    )
+    return {fault.name for fault in diagnosis.faults}
 
 
 @pytest.mark.sample(every=2)

@@ -32,40 +32,40 @@ def golden(case: str) -> Recording:
 
 def evidence(case: str, tap: str, wrong: Wrong | None = None, step: int = 0) -> Evidence:
     """The evidence of a tap whose numbers are `wrong`'s, in the tap's own type; of parameters there are no digests."""
-    right = golden(case)
-    weights = weights_of(right, GOLDEN_ROOT / "checkpoints")
-    item = right[tap, step]
+    recording = golden(case)
+    weights = weights_of(recording, GOLDEN_ROOT / "checkpoints")
+    item = recording[tap, step]
     if wrong is not None:
-        site = Values(right, weights, right).site(tap, step)
+        site = Values(recording, weights, recording).site(tap, step)
         assert site is not None
         values = np.array(wrong(site), item.array.dtype, order="C")
         assert values.shape == item.array.shape
         item = tensor(tap, values, step=step, axes=item.info.axes, op=item.info.op, inputs=item.info.inputs)
-    tensors = [item if one.key == item.key else one for one in right]
-    candidate = replace(right, tensors=tensors, parameters=[])
-    found = TapJudge.of(candidate, weights, right).evidence(item)
-    assert isinstance(found, Evidence)
-    return found
+    tensors = [item if old.key == item.key else old for old in recording]
+    candidate = replace(recording, tensors=tensors, parameters=[])
+    tap_evidence = TapJudge.of(candidate, weights, recording).evidence(item)
+    assert isinstance(tap_evidence, Evidence)
+    return tap_evidence
 
 
-def explanations(found: Evidence) -> list[Hypothesis]:
+def explanations(tap_evidence: Evidence) -> list[Hypothesis]:
     """The hypotheses that bring every cell within the budget, the plainest first."""
-    site = found.site
-    guesses = [one for library in LIBRARY[site.place.op] for one in library(site)]
+    site = tap_evidence.site
+    guesses = [hypothesis for library in LIBRARY[site.place.op] for hypothesis in library(site)]
     with np.errstate(all="ignore"):
-        results = [(one, one.compute(site)) for one in guesses]
+        results = [(hypothesis, hypothesis.compute(site)) for hypothesis in guesses]
         return sorted(
-            (one for one, result in results if result is not None and found.share(result) <= 1),
-            key=lambda one: one.rank,
+            (hypothesis for hypothesis, result in results if result is not None and tap_evidence.share(result) <= 1),
+            key=lambda hypothesis: hypothesis.rank,
         )
 
 
 def first_name(case: str, tap: str, wrong: Wrong, step: int = 0) -> str:
     """The name of the best explanation of wrong numbers; "right" where they are within the truth's budget."""
-    found = evidence(case, tap, wrong, step)
-    if found.share(expected(found)) <= 1:
+    tap_evidence = evidence(case, tap, wrong, step)
+    if tap_evidence.share(expected(tap_evidence)) <= 1:
         return "right"
-    return next((one.name for one in explanations(found)), "")
+    return next((hypothesis.name for hypothesis in explanations(tap_evidence)), "")
 
 
 Row = tuple[str, str, str, Wrong] | tuple[str, str, str, Wrong, int]

@@ -24,7 +24,7 @@ def slice_of(case: str, tap: str, change: Callable[[Array], Array], step: int = 
     numbers = np.array(change(item.values().copy()), item.array.dtype, order="C")
     assert numbers.shape == item.array.shape
     wrong = tensor(tap, numbers, step=step, axes=item.info.axes, op=item.info.op)
-    candidate = replace(expected, tensors=[wrong if one.key == item.key else one for one in expected])
+    candidate = replace(expected, tensors=[wrong if old.key == item.key else old for old in expected])
     net = network(expected, candidate, weights_of(expected, GOLDEN_ROOT / "checkpoints"))
     tap_of = wrong_tap(judge(wrong, item, counted(item, expected), net), net)
     assert tap_of is not None

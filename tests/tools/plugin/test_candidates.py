@@ -64,8 +64,11 @@ def test_a_worker_judges_and_what_it_found_is_printed(tmp_path: Path) -> None:
 
 def test_workers_are_summed_up_a_golden_that_two_of_them_judged_once() -> None:
     config = configured(None)
-    one, text = ("encoder/one", 3, 4, 0.5, "logits", "contract 1"), ("tokenization/two", 5, 5, None, "", "contract 1")
-    for sent in ({"a": one}, {"a": one, "b": text}):
+    encoder, text = (
+        ("encoder/one", 3, 4, 0.5, "logits", "contract 1"),
+        ("tokenization/two", 5, 5, None, "", "contract 1"),
+    )
+    for sent in ({"a": encoder}, {"a": encoder, "b": text}):
         plugin.pytest_testnodedown(SimpleNamespace(config=config, workeroutput={plugin.SENT: sent}))
     plugin.pytest_testnodedown(SimpleNamespace(config=config))  # a worker that died
     assert summary(config) == [

@@ -17,6 +17,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.demonstrated import with_mistake
 from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.report import closing
+from qwen3_parity.report.sums import red_tests
 
 CASE = "decoder/yarn_mscale"
 PROJECT = """
@@ -77,11 +78,13 @@ def verbose(project: Path) -> Ran:
 
 
 def test_the_closing_section_begins_with_the_op_and_the_mistake(quiet: Ran) -> None:
-    first, fix, command, case, compared, contract = quiet.section
+    first, fix, command, case, *tests, compared, contract = quiet.section
     assert first.startswith("norm.eps at decoder.layers.*.self_attn.q_norm: it uses eps ")
     assert fix.startswith("  fix: read rms_norm_eps; behind 1 of 1 red cases")
     assert command == quiet.command
     assert case.startswith(f"{CASE}: divergence, run and ops, ") and case.endswith("; norm.eps")
+    names = ["FAILED test_theirs.py::test_taps[q_norm]", "DOWNSTREAM test_theirs.py::test_taps[0.merged_attn.scores]"]
+    assert tests == names
     assert compared.startswith("106 of 106 taps compared in 1 cases") and contract.startswith("judged by ")
 
 
@@ -93,7 +96,7 @@ def test_what_is_red_only_downstream_is_counted_by_itself_and_the_run_fails(quie
 def test_a_test_that_judges_nothing_is_shown_as_ever(quiet: Ran) -> None:
     text = "\n".join(quiet.lines)
     assert "____ test_of_something_else ____" in text and "FAILED test_theirs.py::test_of_something_else" in text
-    assert "____ test_taps" not in text and "FAILED test_theirs.py::test_taps" not in text
+    assert "____ test_taps" not in text and text.count("FAILED test_theirs.py::test_taps[q_norm]") == 1
 
 
 def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None:
@@ -106,7 +109,9 @@ def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None
 
 def test_junit_has_the_op_to_blame(verbose: Ran, project: Path) -> None:
     tests = ElementTree.parse(project / "junit.xml").iter("testcase")
-    said = {test.get("name"): {one.get("name"): one.get("value") for one in test.iter("property")} for test in tests}
+    said = {
+        test.get("name"): {entry.get("name"): entry.get("value") for entry in test.iter("property")} for test in tests
+    }
     blamed = "decoder.layers.*.self_attn.q_norm"
     assert said["test_taps[q_norm]"] == {"blamed": blamed, "red": "itself"}
     assert said["test_taps[0.merged_attn.scores]"] == {"blamed": blamed, "red": "downstream"}
@@ -119,6 +124,19 @@ def test_on_github_the_op_is_an_annotation_and_nowhere_else(verbose: Ran, quiet:
     assert head == "title=norm.eps at decoder.layers.*.self_attn.q_norm"
     assert "%0Afix: read rms_norm_eps%0A" in text and text.endswith(f"in {CASE}")
     assert not any(line.startswith("::error") for line in quiet.lines)
+
+
+def test_red_tests_are_named_those_first_whose_op_is_wrong_and_the_rest_is_counted() -> None:
+    assert list(red_tests(["a::b"], ["a::c"])) == ["FAILED a::b", "DOWNSTREAM a::c"]
+    *named, more = red_tests([f"a::b[{number}]" for number in range(7)], ["a::c", "a::d", "a::e"])
+    assert named[-1] == "DOWNSTREAM a::c" and len(named) == 8 and more == "and 2 more red tests (-v names them)"
+    assert list(red_tests([], [])) == []
+
+
+def test_a_traceback_of_ones_own_choice_names_each_red_test_once(project: Path) -> None:
+    text = "\n".join(run(project, "--tb=line").lines)
+    assert text.count("FAILED test_theirs.py::test_taps[q_norm]") == 1
+    assert text.count("DOWNSTREAM test_theirs.py::test_taps[0.merged_attn.scores]") == 1
 
 
 def test_an_annotation_is_escaped_as_github_reads_it() -> None:
@@ -156,7 +174,7 @@ ProjectedAttention.__init__ = wrong
 def test_one_seeded_bug_of_our_implementation_does_not_drown(tests: tuple[str, ...], tmp_path: Path) -> None:
     (tmp_path / "seeded_eps.py").write_text(SEEDED, encoding="utf-8")
     files = (
-        [f"tests/parity/test_parity_{one}.py" for one in ("components", "mask_given")] if tests else ["tests/parity"]
+        [f"tests/parity/test_parity_{name}.py" for name in ("components", "mask_given")] if tests else ["tests/parity"]
     )
     ran = run(GOLDEN_ROOT.parent, "-p", "seeded_eps", *files, *tests, PYTHONPATH=str(tmp_path))
     assert ran.code == 1 and len(ran.lines) <= 60, "\n".join(ran.lines)

@@ -17,6 +17,7 @@ from qwen3_parity.judge.spoken import in_words
 
 CASE = qwen3_parity.golden("decoder/plain")
 TAP = "decoder.layers.0.merged_attn.q_norm"
+NORM = "decoder.layers.0.input_layernorm"
 SAID = "decoder.layers.0.self_attn.q_norm"
 
 
@@ -195,3 +196,47 @@ def test_floors_that_are_changed_in_memory_are_not_those_of_the_file() -> None:
     widen(case.golden[TAP, 0].info, 1e12)
     with pytest.raises(NotParityError):
         assert_parity(right() * 2, case, TAP)
+
+
+def normed(eps: float) -> Array:
+    """The norm before the first layer's attention, on the golden's own input."""
+    x = CASE.golden["decoder.layers.0.input", 0].values()
+    weight = CASE.weights["decoder.layers.0.input_layernorm.weight"]
+    mean = np.mean(x * x, axis=-1, keepdims=True)
+    return (x / np.sqrt(mean + np.float32(eps)) * weight).astype(np.float32)
+
+
+def test_a_known_mistake_of_the_op_is_named_with_its_fix() -> None:
+    lines = said(normed(1e-5), NORM).splitlines()
+    assert lines[-2] == "  mistake:  norm.eps: it uses eps 1e-05 instead of 1e-06"
+    assert lines[-1] == "  fix:      read rms_norm_eps"
+    assert_parity(normed(1e-6), CASE, NORM)
+
+
+def test_what_no_known_mistake_gives_has_no_name() -> None:
+    noise = np.random.Generator(np.random.PCG64(0)).normal(size=right(NORM).shape).astype(np.float32)
+    assert "mistake:" not in said(noise, NORM)
+
+
+def test_what_is_right_in_the_goldens_other_layers_and_steps_speaks_against_no_name() -> None:
+    unrotated = right("decoder.layers.0.merged_attn.q_norm", 2).swapaxes(1, 2)
+    text = said(unrotated, "decoder.layers.0.merged_attn.q_rope", 2)
+    assert "mistake:  rope.not_applied: it does not rotate" in text
+
+
+def test_mistakes_that_give_the_same_numbers_are_named_beside_the_first() -> None:
+    text = said(right("decoder.position_ids") + 1, "decoder.position_ids")
+    assert "mistake:  positions.offset: it is +1 off; it could as well be positions." in text
+
+
+def test_an_op_alone_is_named_in_the_words_of_its_case() -> None:
+    rope = qwen3_parity.golden("op/rope")
+    with pytest.raises(NotParityError, match=r"mistake:  rope\.not_applied: it does not rotate"):
+        assert_parity(rope.golden["input.q", 0].values(), rope, "output.q")
+
+
+def test_without_the_checkpoint_nothing_is_named_and_it_is_red_all_the_same(tmp_path: Path) -> None:
+    path = wide(tmp_path / "own.pb", "mine/plain", 1.0)
+    with pytest.raises(NotParityError) as caught:
+        assert_parity(normed(1e-5), path, NORM)
+    assert "mistake:" not in str(caught.value)

@@ -32,12 +32,12 @@ class Seeded:
     """A candidate with RoPE that pairs neighbours, its file, and its diagnosis."""
 
     path: Path
-    found: Diagnosis
+    diagnosis: Diagnosis
     weights: dict[str, Array]
 
     @property
     def report(self) -> Report:
-        return Report([self.found.verdicts], mistakes_of(self.found), weights=self.weights)
+        return Report([self.diagnosis.verdicts], mistakes_of(self.diagnosis), weights=self.weights)
 
 
 @pytest.fixture(scope="session")

@@ -28,7 +28,7 @@ CASES = GOLDEN_ROOT / "cases"
 SCHEMA = json.loads((Path(output.__file__).parent / "schema.json").read_text(encoding="utf-8"))
 VALIDATOR = Draft202012Validator(SCHEMA)
 VERBS = main.every_verb()
-WITH_JSON = [verb for verb, command in VERBS.items() if any("--json" in one.opts for one in command.params)]
+WITH_JSON = [verb for verb, command in VERBS.items() if any("--json" in parameter.opts for parameter in command.params)]
 MODEL = """
 import sys
 sys.path.insert(0, {folder!r})
@@ -111,7 +111,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ]
     write(root / "encoder" / "one_token.pb", golden)
     texts = read(CASES / "tokenization" / "words.pb")
-    del next(one for one in texts.tokenization.encoding if one.id).id[0]
+    del next(encoding for encoding in texts.tokenization.encoding if encoding.id).id[0]
     write(root / "tokenization" / "words.pb", texts)
     write(root / "op" / "rope.pb", read(CASES / "op" / "rope.pb"))
     (root / "broken.pb").write_bytes(b"no recording")
@@ -125,8 +125,8 @@ def outputs(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
     model = MODEL.format(folder=str(Path(__file__).parents[1] / "recording"))
     (out / "a_model_that_prints.py").write_text(model, encoding="utf-8")
     card = out / "card.json"
-    made = CliRunner().invoke(main, ["report", f"{folder}/op", *CARD, "--out", str(card.with_suffix(""))])
-    assert made.exit_code in (0, 1), made.output
+    result = CliRunner().invoke(main, ["report", f"{folder}/op", *CARD, "--out", str(card.with_suffix(""))])
+    assert result.exit_code in (0, 1), result.output
     words = {"folder": folder, "out": out, "card": card, "python": sys.executable, "examples": root.parent / "examples"}
     lossy = read(CASES / "decoder" / "plain.pb")
     lossy.run.arithmetic = pb.ARITHMETIC_OTHER

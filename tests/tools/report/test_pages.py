@@ -90,11 +90,11 @@ def test_a_pass_says_that_every_op_is_right_by_itself(world):
 @pytest.mark.parametrize("weights", [True, False])
 def test_what_was_judged_stands_wherever_the_verdict_stands(world, weights):
     verdicts = check(world.golden, world.golden, world.weights if weights else None)
-    what = "run and ops" if weights else "run only"
-    assert verdicts.judged == what
-    assert f"hand/made: parity, {what}, " in report.summary(verdicts)
-    assert what in text(report.overview([verdicts]))
-    assert verdicts.to_json()["judged"] == what
+    scope = "run and ops" if weights else "run only"
+    assert verdicts.judged == scope
+    assert f"hand/made: parity, {scope}, " in report.summary(verdicts)
+    assert scope in text(report.overview([verdicts]))
+    assert verdicts.to_json()["judged"] == scope
 
 
 def test_a_pass_of_the_run_only_is_counted_as_such(world, good):

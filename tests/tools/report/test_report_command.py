@@ -70,6 +70,45 @@ def test_a_page_of_a_folder_has_every_case_and_what_was_refused(tmp_path: Path) 
     assert all(name in page for name in ("op/rope", "op/linear", "x.pb"))
 
 
+def test_several_formats_are_of_one_judgement_and_have_its_exit_code(seeded, tmp_path: Path) -> None:
+    formats = [part for name in ("html", "markdown", "junit", "html") for part in ("--format", name)]
+    done = run(seeded.path, *formats, "--out", tmp_path / "v1.2")
+    assert done.exit_code == 1, done.output
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["v1.2.html", "v1.2.md", "v1.2.xml"]
+    assert "rope.interleaved" in (tmp_path / "v1.2.md").read_text(encoding="utf-8")
+    assert 'tests="1" failures="1"' in (tmp_path / "v1.2.xml").read_text(encoding="utf-8")
+    without = run(ROPE, "--format", "markdown", "--format", "junit")
+    assert without.exit_code == 2 and "--out" in without.output
+
+
+def test_a_single_format_is_written_to_the_very_file(tmp_path: Path) -> None:
+    assert run(ROPE, "--format", "junit", "--out", tmp_path / "tests").exit_code == 0
+    assert 'tests="1" failures="0"' in (tmp_path / "tests").read_text(encoding="utf-8")
+
+
+def test_a_level_has_the_cases_that_must_be_there_in_every_format(tmp_path: Path) -> None:
+    folder = tmp_path / "recordings"
+    folder.mkdir()
+    shutil.copy(CASES / "decoder/plain.pb", folder)
+    for path in (ROPE, LINEAR):
+        shutil.copy(path, folder)
+    formats = ("--format", "html", "--format", "markdown", "--format", "junit")
+    done = run(folder, *formats, "--level", "ops", "--out", tmp_path / "report")
+    assert done.exit_code == 1 and "Parity in all 2 cases, and 42 required cases were not delivered" in done.output
+    page, text, tests = ((tmp_path / f"report.{end}").read_text(encoding="utf-8") for end in ("html", "md", "xml"))
+    assert "Required and not delivered, 42: op/context" in page
+    assert "\nrequired and not delivered, 42: op/context" in text and "Levels reached" not in text
+    assert 'tests="44" failures="42"' in tests
+    assert run(ROPE, "--level", "ops").exit_code == 2
+    without = run(folder, "--format", "markdown")
+    assert without.exit_code == 0 and "required" not in without.stdout
+
+
+def test_markdown_says_which_levels_are_reached(tmp_path: Path) -> None:
+    shutil.copytree(CASES / "plumbing", tmp_path / "recordings")
+    assert "\nLevels reached: reader.\n" in run(tmp_path / "recordings", "--format", "markdown").stdout
+
+
 def test_a_right_candidate_beside_a_wrong_one(seeded, tmp_path: Path) -> None:
     done = run(seeded.path, "--against", CASES / "decoder/plain.pb", "--format", "markdown")
     assert done.exit_code == 1 and "Beside it" in done.stdout and "parity" in done.stdout.splitlines()[-1]
@@ -98,7 +137,7 @@ def test_the_same_version_again_replaces_its_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     for label in ("1.0", "1.1", "1.0"):
         run(ROPE, "--history", history, "--label", label, "--format", "markdown")
-    assert [one["label"] for one in lines(history)] == ["1.1", "1.0"]
+    assert [line["label"] for line in lines(history)] == ["1.1", "1.0"]
 
 
 @pytest.mark.parametrize(
@@ -141,10 +180,10 @@ for number in range(20):
 
 def test_six_writers_of_one_history_lose_no_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
-    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(one)]) for one in range(6)]
+    writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(index)]) for index in range(6)]
     assert [writer.wait(timeout=300) for writer in writers] == [0] * 6
-    labels = [one["label"] for one in lines(history)]
-    assert sorted(labels) == sorted(f"{one}.{number}" for one in range(6) for number in range(20))
+    labels = [line["label"] for line in lines(history)]
+    assert sorted(labels) == sorted(f"{index}.{number}" for index in range(6) for number in range(20))
     assert list(tmp_path.iterdir()) == [history]
 
 

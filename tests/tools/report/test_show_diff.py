@@ -32,14 +32,14 @@ def candidate(tmp_path_factory: pytest.TempPathFactory) -> Path:
     norm.flat[7] += 0.5
     act = GOLDEN[ACT, 0]
 
-    def changed(one: Tensor) -> Tensor:
-        if one.info.name == NORM:
-            return Tensor(one.info, norm)
-        return tensor(ACT, act.array[..., :-1].copy(), axes=act.info.axes, op="swiglu") if one is act else one
+    def changed(item: Tensor) -> Tensor:
+        if item.info.name == NORM:
+            return Tensor(item.info, norm)
+        return tensor(ACT, act.array[..., :-1].copy(), axes=act.info.axes, op="swiglu") if item is act else item
 
     run = pb.Run.FromString(GOLDEN.run.SerializeToString())
     run.materialised.remove("encoder.layers.{layer}.self_attn.scores")
-    tensors = [changed(one) for one in GOLDEN if not one.info.name.endswith(".scores")]
+    tensors = [changed(item) for item in GOLDEN if not item.info.name.endswith(".scores")]
     path = tmp_path_factory.mktemp("beside") / "candidate.pb"
     write(path, replace(GOLDEN, run=run, tensors=tensors))
     return path
@@ -52,7 +52,7 @@ def shown(*arguments: object, code: int = 0) -> str:
 
 
 def taps(*arguments: object) -> dict[str, dict[str, Any]]:
-    return {one["name"]: one for one in json.loads(shown(*arguments, "--json"))["taps"]}
+    return {tap["name"]: tap for tap in json.loads(shown(*arguments, "--json"))["taps"]}
 
 
 def test_both_sides_stand_in_a_row(candidate: Path) -> None:
@@ -68,7 +68,7 @@ def test_both_sides_stand_in_a_row(candidate: Path) -> None:
 def test_a_tap_has_its_first_and_its_worst_element_with_both_values_and_ulps(candidate: Path) -> None:
     first, worst = (line.strip() for line in shown(CASE, candidate, "--tap", NORM).splitlines()[-2:])
     assert first.startswith("first: ") and first.endswith("at [0, 0, 0, 3], 1 ULP apart")
-    values = [f"{float(one.flat[7]):.9g}" for one in (read(candidate)[NORM, 0].array, GOLDEN[NORM, 0].array)]
+    values = [f"{float(item.flat[7]):.9g}" for item in (read(candidate)[NORM, 0].array, GOLDEN[NORM, 0].array)]
     assert worst.startswith(f"worst: {values[0]} for {values[1]} at [0, 0, 0, 7], ")
 
 
@@ -107,6 +107,6 @@ def test_a_tokenizer_is_shown_stage_by_stage() -> None:
 
 def test_a_golden_is_shown_by_its_name_and_as_json() -> None:
     said = json.loads(shown(CASE, "--tap", NORM, "--json"))
-    assert said["case"] == CASE and [one["shape"] for one in said["taps"]] == [[3, 1, 6, 10]] * len(said["taps"])
+    assert said["case"] == CASE and [tap["shape"] for tap in said["taps"]] == [[3, 1, 6, 10]] * len(said["taps"])
     assert json.loads(shown("MSK-21", "--json"))["id"] == "MSK-21"
     assert json.loads(shown("tokenization/words", "--json"))["tokenization"]

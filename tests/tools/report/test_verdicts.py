@@ -48,7 +48,7 @@ def test_ulps_of_frequencies_are_counted_in_their_own_type():
 def test_another_mask_than_the_recorded_one_is_thought_of_only_where_one_was_recorded(recorded):
     values = SimpleNamespace(recorded=lambda name, step: recorded)
     site = SimpleNamespace(values=values, sibling=lambda name: name, step=0)
-    fixes = [one.fix for one in islice(other_mask(site), 1)]
+    fixes = [hypothesis.fix for hypothesis in islice(other_mask(site), 1)]
     assert fixes == ([] if recorded is None else ["apply the mask that was recorded"])
 
 

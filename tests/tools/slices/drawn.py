@@ -35,9 +35,9 @@ PLAIN = (
 LINES = st.lists(st.builds(Line, WORDS, st.integers(1, 9999), WORDS), max_size=2).map(tuple)
 
 
-def _operands(made: int) -> st.SearchStrategy[Any]:
-    one = PLAIN | st.integers(0, made - 1).map(Ref) if made else PLAIN
-    return st.recursive(one, lambda parts: st.lists(parts, max_size=3).map(tuple), max_leaves=5)
+def _operands(count: int) -> st.SearchStrategy[Any]:
+    operand = PLAIN | st.integers(0, count - 1).map(Ref) if count else PLAIN
+    return st.recursive(operand, lambda parts: st.lists(parts, max_size=3).map(tuple), max_leaves=5)
 
 
 @st.composite

@@ -38,10 +38,13 @@ def goldens(folder: Path) -> dict[tuple[str, str], Recording]:
         "embedding": {"pool": True, "dimensions": 16},
         "reranker": {"score": f"{NO},{YES}"},
     }
-    made = {}
+    recordings = {}
     for kind, more in options.items():
         left, right = folder / f"{kind}-left.pb", folder / f"{kind}-right"
         capture_model(str(folder / "checkpoint"), left, ROWS, padding="left", **more)
         GraphCase(left, Rows(LENGTHS, (), "right", few=False), 1).write(right)
-        made[kind, "left"], made[kind, "right"] = read(left, digests=True), read(right / GOLDEN, digests=True)
-    return made
+        recordings[kind, "left"], recordings[kind, "right"] = (
+            read(left, digests=True),
+            read(right / GOLDEN, digests=True),
+        )
+    return recordings

@@ -64,28 +64,28 @@ def graph() -> Graph:
 
 def run(change: Mapping[str, Change], parameters: Mapping[str, Array] | None = None) -> Values:
     """float32 by NumPy, each tap changed as `change` says."""
-    own = parameters or weights()
+    tensors = parameters or weights()
     values: Values = {}
 
     def tap(name: str, value: Array) -> Array:
         values[name] = value
-        if name in change and (other := change[name](dict(values))) is not None:
-            values.update(other)
+        if name in change and (replaced := change[name](dict(values))) is not None:
+            values.update(replaced)
         return values[name]
 
     ids, _ = inputs().values()
-    x = tap("embed", own["embed.weight"][ids])
-    scores = tap("layers.0.gate", x @ own["layers.0.gate.weight"].T)
+    x = tap("embed", tensors["embed.weight"][ids])
+    scores = tap("layers.0.gate", x @ tensors["layers.0.gate.weight"].T)
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     probs = powers / powers.sum(-1, keepdims=True)
     values["layers.0.gate[2]"] = np.argsort(-probs, -1, kind="stable")[..., :CHOSEN]
     picked = tap("layers.0.gate[2]", values["layers.0.gate[2]"])
     values["layers.0.gate[1]"] = np.take_along_axis(probs, np.clip(picked, 0, EXPERTS - 1), -1)
     parts = tap("layers.0.gate[1]", values["layers.0.gate[1]"])
-    rows = own["layers.0.experts.weight"][np.clip(picked, 0, EXPERTS - 1)]
+    rows = tensors["layers.0.experts.weight"][np.clip(picked, 0, EXPERTS - 1)]
     mixed = tap("layers.0.experts", (rows * parts[..., None]).sum(2))
     y = tap("layers.0", x + mixed)
-    tap("logits", y @ own["head.weight"].T)
+    tap("logits", y @ tensors["head.weight"].T)
     return values
 
 

@@ -40,7 +40,7 @@ def times(tap: str, factor: float) -> Change:
 
 
 def picked(change: Array | None = None, **columns: int) -> Change:
-    def other(values: Values) -> Values:
+    def chosen(values: Values) -> Values:
         indices = values["layers.0.gate[2]"].copy()
         if change is not None:
             indices = indices[..., change]
@@ -48,7 +48,7 @@ def picked(change: Array | None = None, **columns: int) -> Change:
             indices[..., -1] = number
         return {"layers.0.gate[2]": indices}
 
-    return other
+    return chosen
 
 
 def wrong(verdicts: Verdicts) -> list[str]:
@@ -168,9 +168,9 @@ def test_who_says_so_and_chooses_otherwise_is_found_out() -> None:
 
 def test_without_weights_other_experts_excuse_nothing() -> None:
     """Nobody can tell whether the choice was honest, and what follows from it is another run."""
-    other = candidate(picked=picked(last=0))
-    assert check(golden(), other).word == "divergence"
-    assert {tap.name for tap in check(golden(), other).taps if tap.problem} >= {"layers.0.experts", "logits"}
+    misrouted = candidate(picked=picked(last=0))
+    assert check(golden(), misrouted).word == "divergence"
+    assert {tap.name for tap in check(golden(), misrouted).taps if tap.problem} >= {"layers.0.experts", "logits"}
 
 
 @pytest.mark.parametrize("factor", [1.0, 1.001])
@@ -197,9 +197,9 @@ def test_what_is_not_finite_is_infinitely_wrong_and_what_reads_it_is_not_judged(
 
 def test_padding_is_not_judged() -> None:
     def padded(values: Values) -> Values:
-        other = values["layers.0.experts"].copy()
-        other[1, :2] += 1
-        return {"layers.0.experts": other}
+        experts = values["layers.0.experts"].copy()
+        experts[1, :2] += 1
+        return {"layers.0.experts": experts}
 
     assert check(golden(), candidate(mixed=padded), weights()).word == "parity"
 
@@ -210,18 +210,18 @@ def test_a_run_in_float64_and_one_in_wide_storage_pass() -> None:
 
 
 def test_other_inputs_another_shape_and_unknown_taps_are_refused_or_said() -> None:
-    other = candidate()
+    honest = candidate()
     values = run({})
     values["layers.0"] = values["layers.0"][:, :-1]
     verdicts = check(golden(), recording(values, "port"), weights())
     assert [problem.rule for problem in verdicts.problems] == ["another shape"]
     extra = tensor("layers.7", np.ones((2, 2), np.float32))
-    more = Recording(other.case, other.provenance, other.run, [*other.tensors, extra])
+    more = Recording(honest.case, honest.provenance, honest.run, [*honest.tensors, extra])
     assert "layers.7" in check(golden(), more, weights()).problems[0].got
     ids = tensor("input.input_ids", inputs()["input_ids"] + 1, axes=("batch", "query"), op="input")
-    inputs_changed = [ids if item.key == ids.key else item for item in other]
+    inputs_changed = [ids if item.key == ids.key else item for item in honest]
     with pytest.raises(ParityError, match="did not run the golden's case"):
-        check(golden(), Recording(other.case, other.provenance, other.run, inputs_changed), weights())
+        check(golden(), Recording(honest.case, honest.provenance, honest.run, inputs_changed), weights())
 
 
 def test_weights_that_are_not_there_are_named() -> None:

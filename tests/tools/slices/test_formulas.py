@@ -76,15 +76,17 @@ def both(case: str) -> Both:
     model = AutoModelForCausalLM.from_pretrained(
         GOLDEN_ROOT / "checkpoints" / golden.case.checkpoint[0].name, dtype=torch.float32
     ).eval()
-    given = {item.info.name.removeprefix("input.decoder_"): item.array for item in golden if item.info.op == "input"}
-    inputs = {name: torch.from_numpy(array[:, :length].astype(np.int64)) for name, array in given.items()}
+    recorded_inputs = {
+        item.info.name.removeprefix("input.decoder_"): item.array for item in golden if item.info.op == "input"
+    }
+    inputs = {name: torch.from_numpy(array[:, :length].astype(np.int64)) for name, array in recorded_inputs.items()}
     with as_reference(model):
-        made = traced(model, inputs, (length,))
+        trace = traced(model, inputs, (length,))
     arrays = dict(arrays_of(model, inputs))
     names = {item.info.name: graphs_name(item.info.name) for item in golden if item.info.step == 0 and item.is_float}
-    names = {tap: name for tap, name in names.items() if (name, 0) in made.graph.taps}
-    recorded = {made.graph.taps[name, 0]: golden[tap, 0].values() for tap, name in names.items()}
-    return Both(golden, made.graph, Slices(made.graph, made.graph.leaf_values(arrays), recorded), names)
+    names = {tap: name for tap, name in names.items() if (name, 0) in trace.graph.taps}
+    recorded = {trace.graph.taps[name, 0]: golden[tap, 0].values() for tap, name in names.items()}
+    return Both(golden, trace.graph, Slices(trace.graph, trace.graph.leaf_values(arrays), recorded), names)
 
 
 def formula(values: Values, golden: Recording, tap: str) -> tuple[Array, Array, Array, str] | None:
@@ -101,7 +103,7 @@ def formula(values: Values, golden: Recording, tap: str) -> tuple[Array, Array, 
 def test_graph_and_formulas_agree_on_a_goldens_values_and_their_units(case: str) -> None:
     here = both(case)
     values = Values(here.golden, weights_of(here.golden, GOLDEN_ROOT / "checkpoints"), here.golden)
-    ratios, apart = dict[str, float](), dict[str, float]()
+    ratios, distances = dict[str, float](), dict[str, float]()
     for tap, name in here.names.items():
         hand = formula(values, here.golden, tap)
         value = here.graph.taps[name, 0]
@@ -112,9 +114,9 @@ def test_graph_and_formulas_agree_on_a_goldens_values_and_their_units(case: str)
         assert mine.shape == truth.shape, tap
         drawn = here.slices.unit(value, mine, judged)
         root = [float(np.sqrt(np.square(part[judged]).mean())) for part in (drawn, unit, (mine - truth) / drawn)]
-        ratios[f"{op} {tap}"], apart[f"{op} {tap}"] = root[0] / root[1], root[2]
+        ratios[f"{op} {tap}"], distances[f"{op} {tap}"] = root[0] / root[1], root[2]
     assert len(ratios) > 20
-    assert max(apart.values()) < 1e-6, max(apart, key=lambda name: apart[name])
+    assert max(distances.values()) < 1e-6, max(distances, key=lambda name: distances[name])
     assert not {name: ratio for name, ratio in ratios.items() if not 1 / 3 < ratio < 3}
 
 

@@ -237,13 +237,13 @@ def refused_at_run(message: pb.Graph, says: str = "") -> None:
 def test_a_run_that_keeps_too_much_is_refused_and_views_are_kept_once(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = graph_of(message(), "g.pb")
     arrays = {"x": np.ones((2, 4)), **{name: np.ones(4) for name in graph.parameters}}
-    made = graph.run(leaf_values(graph, arrays, "g.pb"))
+    values = graph.run(leaf_values(graph, arrays, "g.pb"))
     whole = [number for number, node in enumerate(graph.nodes, len(graph.leaves)) if node.op != "unsqueeze.default"]
-    kept = sum(made[number].nbytes for number in whole)
-    monkeypatch.setattr("qwen3_spec.graph.TOTAL", kept + 8)  # and the constant that the view is of
+    size = sum(values[number].nbytes for number in whole)
+    monkeypatch.setattr("qwen3_spec.graph.TOTAL", size + 8)  # and the constant that the view is of
     graph.run(leaf_values(graph, arrays, "g.pb"))
-    monkeypatch.setattr("qwen3_spec.graph.TOTAL", kept - 1)
-    says = rf"neg\.default in the model, .*the run keeps more than {kept - 1} bytes"
+    monkeypatch.setattr("qwen3_spec.graph.TOTAL", size - 1)
+    says = rf"neg\.default in the model, .*the run keeps more than {size - 1} bytes"
     with pytest.raises(ParityError, match=says), computing("g.pb"):
         graph.run(leaf_values(graph, arrays, "g.pb"))
 

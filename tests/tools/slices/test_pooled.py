@@ -121,7 +121,7 @@ def test_hugging_faces_own_is_recorded_by_the_command_with_what_stands_around_it
     cases: Goldens, kind: str, tmp_path: Path
 ) -> None:
     golden = cases[kind, "right"]
-    said = {one.key: one.value for one in golden.case.attributes}
+    said = {attribute.key: attribute.value for attribute in golden.case.attributes}
     assert said == ({POOL: 1, DIMENSIONS: 16} if kind == "embedding" else {"score_no": NO, "score_yes": YES})
     path = tmp_path / "own.pb"
     done = CliRunner().invoke(main, ["record", golden.source, "--backend", "sdpa", "--out", str(path)])

@@ -17,8 +17,10 @@ from qwen3_parity.cli import main
 def golden(path: Path, graph: pb.Graph, producer: str = "qwen3_reference") -> Path:
     case = pb.Case(name="graph/tiny", mode=pb.GRAPH, steps=[2])
     run = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER)
-    made = Recording(case, pb.Provenance(producer=producer), run, [tensor("y", np.ones((2, 4), "f4"))], graph=graph)
-    write(path, made)
+    recording = Recording(
+        case, pb.Provenance(producer=producer), run, [tensor("y", np.ones((2, 4), "f4"))], graph=graph
+    )
+    write(path, recording)
     return path
 
 

@@ -62,7 +62,7 @@ def judged(
 def test_a_golden_is_of_its_checkpoint_and_says_its_steps(case: ModelCase) -> None:
     golden = golden_of(case.name)
     assert golden.case.name == case.name and golden.case.description == case.description
-    assert [one.name for one in golden.case.checkpoint] == [case.checkpoint]
+    assert [checkpoint.name for checkpoint in golden.case.checkpoint] == [case.checkpoint]
     assert list(golden.case.steps) == ([max(case.lengths)] if case.around else [5, 1, 1])
     assert golden.provenance.seed == case.seed
     assert golden.run.arithmetic == {"float32": pb.ARITHMETIC_F32, "bfloat16": pb.ARITHMETIC_BF16}[case.dtype]
@@ -118,5 +118,5 @@ def test_a_mistake_is_blamed_on_its_module_alone(
     assert verdicts.word == "divergence"
     taps = golden_of(case.name).graph.tap
     of_place = {tap.value for tap in taps if tap.name.startswith(place)}  # a module around it may give it on
-    own = {tap.name for tap in taps if tap.value in of_place}
-    assert verdicts.wrong_alone and set(verdicts.wrong_alone) <= own
+    names = {tap.name for tap in taps if tap.value in of_place}
+    assert verdicts.wrong_alone and set(verdicts.wrong_alone) <= names

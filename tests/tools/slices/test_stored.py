@@ -28,7 +28,7 @@ def through_bytes(graph: Graph) -> Graph:
 
 def same(read: Graph, written: Graph) -> bool:
     """repr tells -0.0 from 0.0, 1 from True, and takes NaN for NaN."""
-    constants = [[(n, v.dtype, v.shape, v.tobytes()) for n, v in one.constants.items()] for one in (read, written)]
+    constants = [[(n, v.dtype, v.shape, v.tobytes()) for n, v in graph.constants.items()] for graph in (read, written)]
     names = (read.inputs, read.parameters) == (written.inputs, written.parameters)
     return (
         names and constants[0] == constants[1] and repr((read.nodes, read.taps)) == repr((written.nodes, written.taps))
@@ -91,9 +91,9 @@ def test_a_read_graph_computes_what_the_written_one_does() -> None:
     graph, rng = layered(), np.random.default_rng(0)
     arrays = {"x": rng.normal(size=(2, 4)), **{name: rng.normal(size=4) for name in graph.parameters}}
     results = []
-    for one in (graph, through_bytes(graph)):
-        values = one.run(one.leaf_values(arrays))
-        results.append(values[one.taps["y", 0]])
+    for version in (graph, through_bytes(graph)):
+        values = version.run(version.leaf_values(arrays))
+        results.append(values[version.taps["y", 0]])
     np.testing.assert_array_equal(*results)
 
 
@@ -108,7 +108,7 @@ def test_sizes_that_follow_from_inputs_stand_first() -> None:
     ]
     nodes += [node("view.default", f"m.layers.{number}", Ref(1), (Ref(3),)) for number in (0, 1)]
     ordered, segments = in_layers(Graph(("x",), (), {}, tuple(nodes), {("y", 0): 4, ("z", 0): 5}))
-    assert [one.op for one in ordered.nodes[:2]] == ["sym_size.int", "size_mul"]
+    assert [entry.op for entry in ordered.nodes[:2]] == ["sym_size.int", "size_mul"]
     assert [layer for layer, _ in segments] == ["", "0", "1"]
 
 
@@ -149,8 +149,8 @@ def test_parameters_say_their_pieces_dtypes_and_shapes() -> None:
     graph = layered(2)
     tensors = {name: np.zeros((3, 4), "f4") for name in graph.parameters}
     stored = message_of(graph, "TinyModel", "{}", {graph.parameters[1]: ["a", "b"]}, tensors)
-    assert [(one.dtype, list(one.shape)) for one in stored.parameter] == [("float32", [3, 4])] * 2
-    assert [list(one.piece) for one in stored.parameter] == [[], ["a", "b"]]
+    assert [(parameter.dtype, list(parameter.shape)) for parameter in stored.parameter] == [("float32", [3, 4])] * 2
+    assert [list(parameter.piece) for parameter in stored.parameter] == [[], ["a", "b"]]
 
 
 @pytest.mark.parametrize(

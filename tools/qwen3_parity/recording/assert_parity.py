@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -12,6 +12,7 @@ import numpy as np
 
 from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb, place, read, tensor, verify
 from qwen3_golden.contract import contract_of
+from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.differences import differences
 from qwen3_parity.judge.not_parity import NotParityError
@@ -22,6 +23,9 @@ from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.case import golden as case_of
 from qwen3_parity.recording.recorder import elements
 
+_ALIKE = 3
+"""Mistakes that give the same numbers and are named beside the first."""
+
 
 def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 0) -> None:
     """Compare an array with a golden's tap, within the budget of a whole run.
@@ -30,8 +34,9 @@ def assert_parity(actual: Any, golden: Case | str | Path, tap: str, step: int = 
     or its bits as uint16. It has the tap's shape, `qwen3-parity show GOLDEN` prints it with its axes. `golden` is the
     name of a case, a file or a `Case`, whose file is read again. `step` counts the case's forwards, 0 is the prefill.
 
-    Raises `NotParityError`, an `AssertionError`, for other numbers and dtypes, and `ParityError` for a golden, tap or
-    step that is not there, a golden that is damaged or not the released one of its name, and for another shape.
+    Raises `NotParityError`, an `AssertionError`, for other numbers and dtypes, with the mistake that gives them where
+    one of its op is known and the case's checkpoint is at hand, and `ParityError` for a golden, tap or step that is
+    not there, a golden that is damaged or not the released one of its name, and for another shape.
     """
     __tracebackhide__ = True
     for name, value, kind, description in (("tap", tap, str, "a tap's name"), ("step", step, int, "a whole number")):
@@ -131,8 +136,30 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
         first_bad=f"{difference.first}; {difference.count} of {difference.of} elements" if difference else "",
         next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
     )
+    text = "\n  ".join([str(problem), *_mistake(actual, case)])
     blamed = pattern_of(expected.info.name).replace("{layer}", "*")
-    raise NotParityError(spoken(str(problem), recording.case), spoken(blamed, recording.case))
+    raise NotParityError(spoken(text, recording.case), spoken(blamed, recording.case))
+
+
+def _mistake(actual: Tensor, case: Case) -> Iterator[str]:
+    """The known mistake that gives these numbers on the golden's own inputs, those that give them as well, the fix."""
+    from qwen3_parity.diagnosis.single_tap import mistake_at
+
+    try:
+        weights = weights_at_hand(case.golden, checkpoints_of(case.path), case.model)
+        if weights is None and case.golden.case.checkpoint:
+            return
+        explained = mistake_at(case.golden, actual, weights or {})
+    except ParityError as error:
+        yield f"mistake:  not looked for, {error.rule}: {error.where}"
+        return
+    if explained is None or not explained.explanations:
+        return
+    best, *rest = explained.explanations
+    alike = [explanation.name for explanation in rest if explanation.as_good_as(best)][:_ALIKE]
+    could = f"; it could as well be {', '.join(alike)}" if alike else ""
+    yield f"mistake:  {best.name}: it {best.says}{could}"
+    yield f"fix:      {best.fix}"
 
 
 def _refuse_wide(actual: Tensor, expected: Tensor, scope: Scope, alone: Recording, case: Case) -> None:

@@ -1,14 +1,18 @@
-"""A report for a pull request's comment: Markdown, short, and nothing in it that a recording wrote as Markdown."""
+"""A report for a pull request: Markdown, short, and nothing in it that a recording wrote as Markdown; and as JUnit."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from qwen3_golden.errors import printable
 from qwen3_parity.diagnosis.mistake import Mistake
+from qwen3_parity.folder.check import Folder
+from qwen3_parity.folder.levels import reached
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.report import folder as folders
 from qwen3_parity.report.page.contents import Report, sentence
 from qwen3_parity.report.verdicts import own_error, worst
 from qwen3_parity.text.show import is_tokenization
@@ -19,6 +23,15 @@ _MISTAKES, _ROWS, _EVIDENCE, _CASES = 6, 12, 4, 8
 def markdown(report: Report) -> str:
     """The verdict, the mistakes with their fixes, and a table of the red cases, or of the red taps of one."""
     return "\n".join(_lines(report)) + "\n"
+
+
+def junit(report: Report) -> str:
+    """JUnit's XML, a test for each case."""
+    return folders.junit(_folder(report))
+
+
+def _folder(report: Report) -> Folder:
+    return Folder(Path(), report.results, report.refused, report.missing, required=report.required)
 
 
 def _lines(report: Report) -> Iterator[str]:
@@ -32,6 +45,10 @@ def _lines(report: Report) -> Iterator[str]:
         yield f"\n… and {len(report.mistakes) - _MISTAKES} more."
     for error in report.refused:
         yield f"\n- refused: {escaped(error.where)}: {escaped(error.rule)}"
+    if report.required:
+        yield from (f"\n{escaped(line)}" for line in folders.absent(_folder(report)))
+    if levels := [level.level for level in reached(_folder(report)) if level.reached]:
+        yield f"\nLevels reached: {', '.join(levels)}."
     red = [verdicts for verdicts in results if verdicts.exit_code]
     if len(results) == 1 and red:
         yield from _taps(spoken(red[0], red[0].case))

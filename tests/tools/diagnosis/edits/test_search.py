@@ -32,9 +32,9 @@ def golden() -> Recording:
 def tap(name: str, values: Array | None = None) -> Target:
     """A tap of an honest run, or with these values."""
     change = {} if values is None else {name: lambda _: {name: values.astype(np.float32)}}
-    made = target(network(golden(), recording(run(change), "port"), weights()), name, 0)  # type: ignore[arg-type]
-    assert made is not None
-    return made
+    search_target = target(network(golden(), recording(run(change), "port"), weights()), name, 0)  # type: ignore[arg-type]
+    assert search_target is not None
+    return search_target
 
 
 def edits(target: Target) -> list[Edit]:

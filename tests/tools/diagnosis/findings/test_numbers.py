@@ -25,7 +25,7 @@ def findings(tap: str, wrong: Callable[[Site], Array], step: int = 0) -> list[Fi
     return said(evidence(CASE, tap, wrong, step))
 
 
-def right(tap: str = CONTEXT, step: int = 0) -> Array:
+def golden_values(tap: str = CONTEXT, step: int = 0) -> Array:
     return golden(CASE)[tap, step].values().copy()
 
 
@@ -72,25 +72,25 @@ DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("what", DONE)
-def test_what_was_done_to_the_numbers_is_found(what: str) -> None:
-    name, text, change = DONE[what]
-    best = findings(CONTEXT, lambda site: change(right()))[0]
+@pytest.mark.parametrize("kind", DONE)
+def test_what_was_done_to_the_numbers_is_found(kind: str) -> None:
+    name, text, change = DONE[kind]
+    best = findings(CONTEXT, lambda site: change(golden_values()))[0]
     assert (best.name, text in best.says) == (name, True), best
 
 
 def test_a_fit_that_reproduces_the_numbers_weighs_one() -> None:
-    assert findings(CONTEXT, lambda site: right() * np.float32(1.234))[0].weight == 1
+    assert findings(CONTEXT, lambda site: golden_values() * np.float32(1.234))[0].weight == 1
 
 
 def test_without_anything_better_the_size_of_the_error_is_told() -> None:
-    noise = np.random.default_rng(2).standard_normal(right().shape).astype(np.float32)
-    assert findings(CONTEXT, lambda site: right() + noise)[0].name == "fit.size"
+    noise = np.random.default_rng(2).standard_normal(golden_values().shape).astype(np.float32)
+    assert findings(CONTEXT, lambda site: golden_values() + noise)[0].name == "fit.size"
 
 
 def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
-    found = findings(CONTEXT, lambda site: np.full_like(right(), np.nan))
-    assert {one.name for one in found} == {"fit.not_finite", "from.not_finite"}
+    listed = findings(CONTEXT, lambda site: np.full_like(golden_values(), np.nan))
+    assert {finding.name for finding in listed} == {"fit.not_finite", "from.not_finite"}
 
 
 def late_row(y: Array) -> Array:
@@ -109,13 +109,15 @@ NO_MOVES: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@pytest.mark.parametrize("what", NO_MOVES)
-def test_what_no_move_reproduces_is_not_moved(what: str) -> None:
-    assert "fit.shift" not in {one.name for one in findings(CONTEXT, lambda site: NO_MOVES[what](right()))}
+@pytest.mark.parametrize("kind", NO_MOVES)
+def test_what_no_move_reproduces_is_not_moved(kind: str) -> None:
+    assert "fit.shift" not in {
+        finding.name for finding in findings(CONTEXT, lambda site: NO_MOVES[kind](golden_values()))
+    }
 
 
 def test_an_honest_tap_has_no_finding_of_weight() -> None:
-    honest = findings(CONTEXT, lambda site: np.nextafter(right(), np.float32(9)))
+    honest = findings(CONTEXT, lambda site: np.nextafter(golden_values(), np.float32(9)))
     assert all(finding.weight < 0.5 for finding in honest)
 
 
@@ -124,12 +126,12 @@ MASK, CACHE = "decoder.layers.1.merged_attn.mask", "decoder.layers.1.merged_attn
 
 def test_a_mask_is_told_in_counts_and_distances() -> None:
     def wrong(site: Site) -> Array:
-        mask = right(MASK)
+        mask = golden_values(MASK)
         mask[0, 0, 2] = True
         mask[2, 3, 5] = False
         return mask
 
-    says = {one.name: one.says for one in findings(MASK, wrong)}["mask.bands"]
+    says = {finding.name: finding.says for finding in findings(MASK, wrong)}["mask.bands"]
     assert "-2 slots" in says and "key 2 for query 0 of batch row 0" in says
 
 
@@ -138,7 +140,7 @@ def test_a_cache_of_eight_bits_is_told_as_one() -> None:
         largest = np.abs(y).max()
         return np.round(y / largest * 127).astype(np.float32) * (largest / 127)
 
-    best = findings(CACHE, lambda site: rounded(right(CACHE, 2)), 2)[0]
+    best = findings(CACHE, lambda site: rounded(golden_values(CACHE, 2)), 2)[0]
     assert (best.name, "8-bit" in best.says) == ("cache.quantised", True), best
 
 

@@ -48,7 +48,7 @@ def put(y: Array, where: object, values: Array | float) -> Array:
     return y
 
 
-def other(name: str, step: int, case: str = RAGGED) -> Array:
+def of_tap(name: str, step: int, case: str = RAGGED) -> Array:
     return golden(case)[name, step].values()
 
 
@@ -66,24 +66,24 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
     "heads in another order": (RAGGED, f"{ATTN}.context", 0, lambda y: y[:, :, [3, 1, 2, 0, 5, 4]], "from.other_head",
         "heads 0, 3–5 hold what belongs in heads 3, 0, 5, 4"),
     "half of the layer before": (RAGGED, f"{ATTN}.q_rope", 1,
-        lambda y: put(y, LAST, other(f"{ATTN_0}.q_rope", 1)[LAST]),
+        lambda y: put(y, LAST, of_tap(f"{ATTN_0}.q_rope", 1)[LAST]),
         "from.other_layer", f"head_dim 5–9 hold {ATTN_0}.q_rope, at the same place"),
     "half of one head": (RAGGED, f"{ATTN}.q_rope", 1,
-        lambda y: put(y, np.s_[:, 2, :, 5:], other(f"{ATTN_0}.q_rope", 1)[:, 2, :, 5:]), "from.other_layer",
+        lambda y: put(y, np.s_[:, 2, :, 5:], of_tap(f"{ATTN_0}.q_rope", 1)[:, 2, :, 5:]), "from.other_layer",
         f"head 2, head_dim 5–9 hold {ATTN_0}.q_rope, at the same place"),
-    "the step before": (RAGGED, f"{ATTN}.v_proj", 2, lambda y: other(f"{ATTN}.v_proj", 1), "from.other_step",
+    "the step before": (RAGGED, f"{ATTN}.v_proj", 2, lambda y: of_tap(f"{ATTN}.v_proj", 1), "from.other_step",
         "all of it holds this tap of step 1, at the same place"),
-    "what it reads": (RAGGED, "decoder.layers.1.input_layernorm", 0, lambda y: other("decoder.layers.1.input", 0),
+    "what it reads": (RAGGED, "decoder.layers.1.input_layernorm", 0, lambda y: of_tap("decoder.layers.1.input", 0),
         "from.other_tap", "all of it holds decoder.layers.1.input, at the same place"),
     "heads that stand in a row there": (RAGGED, f"{ATTN}.q_norm", 0,
-        lambda y: other(f"{ATTN}.q_proj", 0).reshape(y.shape), "from.other_tap", f"holds {ATTN}.q_proj, at the same"),
+        lambda y: of_tap(f"{ATTN}.q_proj", 0).reshape(y.shape), "from.other_tap", f"holds {ATTN}.q_proj, at the same"),
     "a half twice": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, LAST, y[..., :5]), "from.other_channels",
         "head_dim 5–9 hold what belongs in head_dim 0–4"),
     "zeros": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, 1, 0), "from.zeros", "batch row 1 holds zeros"),
     "one number everywhere": (RAGGED, f"{ATTN}.q_rope", 1, lambda y: put(y, 1, 0.25), "from.constant",
         "batch row 1 holds one number everywhere"),
     "a prefix of the request before": (SECOND, f"{ATTN}.k_rope", 0,
-        lambda y: put(y, np.s_[:, :, :4], other(f"{ATTN}.k_rope", 0, FIRST)[:, :, :4]), "from.earlier_request",
+        lambda y: put(y, np.s_[:, :, :4], of_tap(f"{ATTN}.k_rope", 0, FIRST)[:, :, :4]), "from.earlier_request",
         "positions 0–2 hold the request before's k_rope (step 0), at the same place"),
     "slots further on": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: y[:, :, [0, 1, 3, 4, 4, 5]], "cache.slot_map",
         "slots 2–3 hold what belongs in slots 3–4"),
@@ -96,7 +96,7 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
     "slots never written": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 5], 0),
         "cache.not_written", "slot 5 holds zeros"),
     "slots of the request before": (SECOND, f"{ATTN}.cache_keys", 2,
-        lambda y: put(y, np.s_[:, :, :2], other(f"{ATTN}.cache_keys", 4, FIRST)[:, :, :2]), "cache.stale",
+        lambda y: put(y, np.s_[:, :, :2], of_tap(f"{ATTN}.cache_keys", 4, FIRST)[:, :, :2]), "cache.stale",
         "slots 0–1 hold the request before's cache_keys (step 4), at the same place: a request begins with an empty"),
 }  # fmt: skip
 
@@ -221,7 +221,7 @@ def by_graph(case: str, name: str, step: int, change: Change) -> Finding:
 MOE, LAYER = "model/qwen3_moe", "model.layers.1"
 GRAPHS: dict[str, tuple[str, str, int, Change, str, str]] = {
     "a half of the layer before": (MOE, f"{LAYER}.self_attn.query", 1,
-        lambda y: put(y, np.s_[..., 2:], other("model.layers.0.self_attn.query", 1, MOE)[..., 2:]), "from.other_layer",
+        lambda y: put(y, np.s_[..., 2:], of_tap("model.layers.0.self_attn.query", 1, MOE)[..., 2:]), "from.other_layer",
         "channels 2–3 hold model.layers.0.self_attn.query, at the same place"),
     "slots late by one, heads exchanged": (MOE, f"{LAYER}.self_attn.key", 0, lambda y: np.roll(y, 1, 2)[:, [1, 0]],
         "from.other_slot",

@@ -42,8 +42,8 @@ def engine(golden: Recording, change: Change = lambda _, values: values, leave_o
             values = golden[prefix + BRANCH[pattern], item.info.step].array
         tensors.append(tensor(item.info.name, change(item, values), step=item.info.step, op=item.info.op))
     run = golden.run.__class__.FromString(golden.run.SerializeToString())
-    kept = {pattern_of(item.info.name) for item in tensors}
-    run.materialised[:] = [one for one in golden.run.materialised if one in kept]
+    patterns = {pattern_of(item.info.name) for item in tensors}
+    run.materialised[:] = [declared for declared in golden.run.materialised if declared in patterns]
     return replace(golden, tensors=tensors, run=run, parameters=(), **ENGINE)
 
 
@@ -72,9 +72,9 @@ def test_a_branch_that_is_recorded_there_alone_is_judged_as_the_branch() -> None
 
 def test_diagnose_says_it_and_accuses_nobody() -> None:
     golden = golden_of()
-    found = diagnose(golden, engine(golden, leave_out=(".input",)), weights(golden))
-    assert found.verdicts.word == "parity" and not found.faults and not found.misplaced
-    assert "dual residual stream" in found.verdicts.notes[0]
+    diagnosis = diagnose(golden, engine(golden, leave_out=(".input",)), weights(golden))
+    assert diagnosis.verdicts.word == "parity" and not diagnosis.faults and not diagnosis.misplaced
+    assert "dual residual stream" in diagnosis.verdicts.notes[0]
 
 
 def test_a_residual_that_is_missing_stays_missing() -> None:

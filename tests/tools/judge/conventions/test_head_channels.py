@@ -54,7 +54,7 @@ def recorded(
         dtype = {"dtype": pb.BF16} if item.info.dtype == pb.BF16 else {}
         tensors.append(tensor(item.info.name, values, step=item.info.step, op=item.info.op, **dtype))
     run = pb.Run.FromString(golden.run.SerializeToString())
-    patterns = {one.info.name for one in tensors}
+    patterns = {tap.info.name for tap in tensors}
     run.materialised[:] = dict.fromkeys(_pattern(name) for name in patterns if not name.startswith("input."))
     return replace(golden, tensors=tensors, run=run, parameters=(), **ENGINE)
 
@@ -109,9 +109,9 @@ def test_cos_and_sin_in_that_order_are_recognised_with_it_and_not_without() -> N
 
 def test_diagnose_recognises_it_too_and_blames_nobody() -> None:
     golden = golden_of("llama/plain")
-    found = diagnose(golden, recorded(golden, lambda item: named(item, HEADS)), weights(golden))
-    assert found.verdicts.word == "parity" and not found.faults and not found.misplaced
-    assert "interleaved RoPE" in found.verdicts.notes[0]
+    diagnosis = diagnose(golden, recorded(golden, lambda item: named(item, HEADS)), weights(golden))
+    assert diagnosis.verdicts.word == "parity" and not diagnosis.faults and not diagnosis.misplaced
+    assert "interleaved RoPE" in diagnosis.verdicts.notes[0]
 
 
 @pytest.mark.parametrize("taps", [("q_rope", "k_rope"), ("cache_keys",), ("q_rope",), ("q_proj", "q_rope", "k_rope")])
@@ -171,8 +171,8 @@ def test_a_mistake_before_the_attention_does_not_hide_the_order() -> None:
     def change(item: Tensor, values: Array) -> Array:
         return values * np.float32(1.5) if item.info.name.endswith("1.mlp.act") else values
 
-    found = diagnose(golden, recorded(golden, lambda item: named(item, HEADS), change=change), weights(golden))
-    blamed = {one.fault.place for one in found.faults} | {one.place for one in found.misplaced}
+    diagnosis = diagnose(golden, recorded(golden, lambda item: named(item, HEADS), change=change), weights(golden))
+    blamed = {fault.fault.place for fault in diagnosis.faults} | {tap.place for tap in diagnosis.misplaced}
     assert blamed == {"decoder.layers.{layer}.mlp.act"}
 
 
@@ -180,10 +180,10 @@ def test_a_mistake_before_the_attention_does_not_hide_the_order() -> None:
 def test_parameters_loaded_in_that_order_are_the_checkpoints(case: str) -> None:
     golden = golden_of(case)
     values, parameters = weights(golden), []
-    for one in golden.parameters:
-        new = pb.Parameter.FromString(one.SerializeToString())
-        if one.name.split(".")[-2] in ("q_proj", "k_proj", "q_norm", "k_norm"):
-            new.sha256 = _digest(in_pairs(values[one.name], golden.case.config.head_dim, 0), one.dtype)
+    for parameter in golden.parameters:
+        new = pb.Parameter.FromString(parameter.SerializeToString())
+        if parameter.name.split(".")[-2] in ("q_proj", "k_proj", "q_norm", "k_norm"):
+            new.sha256 = _digest(in_pairs(values[parameter.name], golden.case.config.head_dim, 0), parameter.dtype)
         parameters.append(new)
     engine = recorded(golden, lambda item: named(item, HEADS))
     assert check(golden, replace(engine, parameters=parameters), values).word == "parity"

@@ -20,9 +20,9 @@ WEIGHTS = weights_of(GOLDEN, GOLDEN_ROOT / "checkpoints")
 Kept = Callable[[Array], Array]
 
 
-def engine(kept: Kept, steps: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Recording:
+def engine(part: Kept, steps: tuple[int, ...] = (0, 1, 2, 3, 4)) -> Recording:
     tensors = [
-        tensor("logits", kept(item.array), step=item.info.step, op=item.info.op) if item.info.name == "logits" else item
+        tensor("logits", part(item.array), step=item.info.step, op=item.info.op) if item.info.name == "logits" else item
         for item in GOLDEN
         if item.info.name != "logits" or item.info.step in steps
     ]
@@ -48,17 +48,17 @@ def test_the_last_step_alone_is_partial_too() -> None:
 
 
 def test_a_last_position_that_is_wrong_is_a_divergence() -> None:
-    wrong = engine(lambda one: last(one) * np.float32(1.01))
+    wrong = engine(lambda logits: last(logits) * np.float32(1.01))
     verdicts = check(GOLDEN, wrong, WEIGHTS)
     assert verdicts.word == "divergence" and {tap.step for tap in verdicts.taps if not tap.passed} == {0, 1, 2, 3, 4}
-    blamed = {one.fault.place for one in diagnose(GOLDEN, wrong, WEIGHTS).faults}
+    blamed = {fault.fault.place for fault in diagnose(GOLDEN, wrong, WEIGHTS).faults}
     assert blamed == {"logits"}
 
 
 def test_another_position_than_the_last_is_a_divergence() -> None:
-    assert check(GOLDEN, engine(lambda one: one[:, :1]), WEIGHTS).word == "divergence"
+    assert check(GOLDEN, engine(lambda logits: logits[:, :1]), WEIGHTS).word == "divergence"
 
 
 def test_the_first_steps_alone_lack_the_last_ones() -> None:
-    verdicts = check(GOLDEN, engine(lambda one: one, (0, 1)), WEIGHTS)
-    assert verdicts.word == "divergence" and {one.rule for one in verdicts.problems} == {"missing tap"}
+    verdicts = check(GOLDEN, engine(lambda logits: logits, (0, 1)), WEIGHTS)
+    assert verdicts.word == "divergence" and {problem.rule for problem in verdicts.problems} == {"missing tap"}

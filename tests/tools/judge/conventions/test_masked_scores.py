@@ -32,9 +32,9 @@ def masked(golden: Recording, put: Callable[[Array, Array], Array]) -> Recording
     """The golden with what `put(scores, hidden)` makes of the scores of every layer and step."""
     scope, tensors = Scope(golden), []
     for item in golden:
-        spot = place(item.info.name, golden.case.config.num_hidden_layers)
-        if spot is not None and spot.op == "scores":
-            judged = scope.judged(item, spot)
+        tap_place = place(item.info.name, golden.case.config.num_hidden_layers)
+        if tap_place is not None and tap_place.op == "scores":
+            judged = scope.judged(item, tap_place)
             hidden = np.zeros(item.array.shape, bool) if judged is None else ~np.broadcast_to(judged, item.array.shape)
             values = put(item.values(), hidden).astype(item.values().dtype)
             half = item.info.dtype == pb.BF16
@@ -54,7 +54,7 @@ def lowest(values: Array, hidden: Array) -> Array:
         return np.where(hidden, np.float32(LOWEST) + values, values)
 
 
-@pytest.mark.parametrize("put", [minus_infinity, lowest], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("put", [minus_infinity, lowest], ids=lambda put: put.__name__)
 @pytest.mark.parametrize("case", ["decoder/plain", "decoder/ragged_decode", "encdec/ragged", "llama/bfloat16"])
 def test_scores_behind_the_mask_are_recognised_and_pass(case: str, put: Callable[[Array, Array], Array]) -> None:
     golden = golden_of(case)
@@ -65,8 +65,8 @@ def test_scores_behind_the_mask_are_recognised_and_pass(case: str, put: Callable
 
 def test_diagnose_recognises_them_too() -> None:
     golden = golden_of("decoder/ragged_decode")
-    found = diagnose(golden, masked(golden, minus_infinity), weights(golden))
-    assert found.verdicts.word == "parity" and not found.faults and found.verdicts.notes
+    diagnosis = diagnose(golden, masked(golden, minus_infinity), weights(golden))
+    assert diagnosis.verdicts.word == "parity" and not diagnosis.faults and diagnosis.verdicts.notes
 
 
 @pytest.mark.parametrize("wrong", [-np.inf, np.nan, np.inf])

@@ -68,9 +68,9 @@ def test_a_run_that_says_bfloat16_may_be_stored_in_float32(case: str) -> None:
 
 def test_a_wrong_op_of_such_a_run_is_blamed_alone() -> None:
     golden = golden_of("llama/bfloat16")
-    found = diagnose(golden, saved(golden, pb.ARITHMETIC_F32, scaled), weights(golden))
-    blamed = {one.fault.place for one in found.faults} | {one.place for one in found.misplaced}
-    assert blamed == {"decoder.layers.{layer}.mlp.act"} and found.verdicts.notes
+    diagnosis = diagnose(golden, saved(golden, pb.ARITHMETIC_F32, scaled), weights(golden))
+    blamed = {fault.fault.place for fault in diagnosis.faults} | {tap.place for tap in diagnosis.misplaced}
+    assert blamed == {"decoder.layers.{layer}.mlp.act"} and diagnosis.verdicts.notes
 
 
 def test_bfloat16_numbers_beside_a_float32_golden_are_said_to_be_that() -> None:
@@ -105,8 +105,8 @@ def test_a_candidate_that_says_bfloat16_gets_no_wider_budget_than_the_golden_has
     def own_shares(arithmetic: int) -> dict[str, float]:
         engine = saved(golden, arithmetic, change)
         taps = [item for item in engine if item.info.name.startswith("input.") or item.info.name.endswith(".output")]
-        found = check(golden, replace(engine, tensors=taps), weights(golden))
-        return {tap.where: tap.own.share for tap in found.taps if tap.own is not None}
+        verdicts = check(golden, replace(engine, tensors=taps), weights(golden))
+        return {tap.where: tap.own.share for tap in verdicts.taps if tap.own is not None}
 
     shares = own_shares(pb.ARITHMETIC_F32)
     assert max(shares.values()) > 1 and own_shares(pb.ARITHMETIC_BF16) == shares

@@ -97,7 +97,7 @@ CHANGES: dict[Change, tuple[str, str]] = {
     floats_big_endian: ("big-endian", "LITTLE_ENDIAN"),
     no_inputs: ("inputs are not in it", "copy the golden's tensors"),
 }
-changes = pytest.mark.parametrize("change", CHANGES, ids=lambda one: one.__name__)
+changes = pytest.mark.parametrize("change", CHANGES, ids=lambda change: change.__name__)
 
 
 def one_problem(verdicts: Verdicts, change: Change) -> None:
@@ -116,21 +116,23 @@ def test_check_says_in_one_problem_what_the_recorder_has_to_mend(change: Change)
 @pytest.mark.sample(every=3)
 @changes
 def test_diagnose_says_the_same_and_accuses_no_op(change: Change) -> None:
-    found = diagnose(GOLDEN, candidate(change), WEIGHTS)
-    one_problem(found.verdicts, change)
-    assert not (found.faults or found.misplaced or found.failures)
+    diagnosis = diagnose(GOLDEN, candidate(change), WEIGHTS)
+    one_problem(diagnosis.verdicts, change)
+    assert not (diagnosis.faults or diagnosis.misplaced or diagnosis.failures)
 
 
-@pytest.mark.parametrize("change", [layers_from_1, by_columns, big_endian, heads_first], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "change", [layers_from_1, by_columns, big_endian, heads_first], ids=lambda change: change.__name__
+)
 def test_a_mistake_of_the_network_is_blamed_behind_one_of_the_recorder(change: Change) -> None:
     def wrong(item: Tensor) -> list[Tensor]:
         scaled = item.info.name.endswith("1.mlp.act")
         return change(rewritten(item, item.array * np.float32(1.5)) if scaled else item)
 
-    found = diagnose(GOLDEN, candidate(wrong), WEIGHTS)
-    blamed = {one.fault.place for one in found.faults} | {one.place for one in found.misplaced}
+    diagnosis = diagnose(GOLDEN, candidate(wrong), WEIGHTS)
+    blamed = {fault.fault.place for fault in diagnosis.faults} | {tap.place for tap in diagnosis.misplaced}
     assert blamed == {"decoder.layers.{layer}.mlp.act"}
-    assert CHANGES[change][0] in found.verdicts.problems[0].rule
+    assert CHANGES[change][0] in diagnosis.verdicts.problems[0].rule
 
 
 def test_a_recording_that_keeps_every_convention_is_left_as_it_is() -> None:
@@ -138,7 +140,7 @@ def test_a_recording_that_keeps_every_convention_is_left_as_it_is() -> None:
     assert again is GOLDEN and not problems and not notes
 
 
-@pytest.mark.parametrize("rule", RULES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("rule", RULES, ids=lambda rule: rule.__name__)
 def test_every_rule_leaves_every_golden_as_it_is(rule: Callable[..., tuple[Recording, list[object]]]) -> None:
     for case in (
         "encdec/ragged",
@@ -159,16 +161,16 @@ def test_numbers_that_are_merely_wrong_are_no_other_layout() -> None:
         heads = item.info.name.endswith(".context")
         return [rewritten(item, np.swapaxes(drawn, 1, 2)) if heads else item]
 
-    assert {one.rule for one in check(GOLDEN, candidate(noise)).problems} == {"another shape"}
+    assert {problem.rule for problem in check(GOLDEN, candidate(noise)).problems} == {"another shape"}
 
 
 def test_a_float_tap_as_truth_values_is_another_dtype_and_no_traceback() -> None:
     def truth(item: Tensor) -> list[Tensor]:
         return [rewritten(item, item.array != 0) if item.info.name.endswith("1.input_layernorm") else item]
 
-    found = diagnose(GOLDEN, candidate(truth), WEIGHTS)
-    assert {one.rule for one in found.verdicts.problems} == {"another dtype"}
-    assert not found.faults
+    diagnosis = diagnose(GOLDEN, candidate(truth), WEIGHTS)
+    assert {problem.rule for problem in diagnosis.verdicts.problems} == {"another dtype"}
+    assert not diagnosis.faults
 
 
 def test_a_cache_at_a_step_that_the_case_does_not_have_is_an_extra_tap_and_no_traceback() -> None:
@@ -176,8 +178,8 @@ def test_a_cache_at_a_step_that_the_case_does_not_have_is_an_extra_tap_and_no_tr
         more = item.info.name.endswith("1.merged_attn.cache_keys") and item.info.step == 4
         return [item, rewritten(item, step=4000)] if more else [item]
 
-    found = diagnose(GOLDEN, candidate(far), WEIGHTS)
-    assert ["extra tap" in one.rule for one in found.verdicts.problems] == [True]
+    diagnosis = diagnose(GOLDEN, candidate(far), WEIGHTS)
+    assert ["extra tap" in problem.rule for problem in diagnosis.verdicts.problems] == [True]
 
 
 def test_an_unset_arithmetic_and_backend_are_the_goldens_and_foreign(tmp_path: Path) -> None:

@@ -43,9 +43,9 @@ class Page(HTMLParser):
         self.links: list[str] = []
         self.handlers: list[str] = []
         self.feed(page)
-        found = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
-        assert found is not None
-        self.data: dict[str, Any] = json.loads(found.group(1))
+        matched = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)
+        assert matched is not None
+        self.data: dict[str, Any] = json.loads(matched.group(1))
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         self.tags.append(tag)
@@ -64,18 +64,18 @@ def test_the_first_screen_has_the_verdict_the_mistake_and_its_fix(seeded) -> Non
 
 
 def test_a_mistake_of_two_places_stands_once(seeded) -> None:
-    mistakes = mistakes_of(seeded.found)
-    assert [one.name for one in mistakes] == ["rope.interleaved"]
+    mistakes = mistakes_of(seeded.diagnosis)
+    assert [mistake.name for mistake in mistakes] == ["rope.interleaved"]
     assert [place.rpartition(".")[2] for place in mistakes[0].places] == ["q_rope", "k_rope"]
     assert mistakes[0].link == ("decoder/plain", Q_ROPE, 0)
 
 
 def test_every_tap_has_a_row_with_the_run_and_the_op_alone(seeded) -> None:
     case = contents(seeded.report)["cases"][0]
-    assert len(case["rows"]) == len(seeded.found.verdicts.taps)
+    assert len(case["rows"]) == len(seeded.diagnosis.verdicts.taps)
     row = next(row for row in case["rows"] if case["names"][row[0]] == SCORES and row[1] == 0)
     assert row[3] > 1e4 and row[4] < 1  # far off in the run, right alone
-    tap = next(tap for tap in seeded.found.verdicts.taps if (tap.name, tap.step) == (FILED[SCORES], 0))
+    tap = next(tap for tap in seeded.diagnosis.verdicts.taps if (tap.name, tap.step) == (FILED[SCORES], 0))
     assert row[3] == pytest.approx(tap.share, rel=1e-2)
     assert (
         row[6] == pytest.approx(read(CASES / "decoder/plain.pb")[FILED[SCORES], 0].info.floor.rms, rel=1e-2)
@@ -84,7 +84,7 @@ def test_every_tap_has_a_row_with_the_run_and_the_op_alone(seeded) -> None:
 
 
 def test_taps_that_are_wrong_alone_are_looked_at_first(seeded) -> None:
-    places = [tap.name.rpartition(".")[2] for tap in worst_taps(seeded.found.verdicts.taps, 5)]
+    places = [tap.name.rpartition(".")[2] for tap in worst_taps(seeded.diagnosis.verdicts.taps, 5)]
     assert set(places[:2]) == {"q_rope", "k_rope"} and "scores" in places
 
 
@@ -93,8 +93,8 @@ def test_a_picture_has_the_largest_error_and_both_values(seeded) -> None:
     index = next(i for i in case["pictures"] if case["names"][case["rows"][i][0]] == Q_ROPE)
     picture, row = case["pictures"][index], case["rows"][index]
     actual, golden = (read(path)[FILED[Q_ROPE], row[1]].array for path in (seeded.path, CASES / "decoder/plain.pb"))
-    at, ours, right, _ = picture["worst"][0]
-    assert (ours, right) == (actual[tuple(at)], golden[tuple(at)])
+    at, ours, expected, _ = picture["worst"][0]
+    assert (ours, expected) == (actual[tuple(at)], golden[tuple(at)])
     assert max(map(max, picture["heat"])) == pytest.approx(np.abs(actual - golden).max(), rel=1e-2)
     assert picture["axes"] == ("query", "head_dim") and picture["unit"] == "rounding units"
     assert sum(count for _, count in picture["bins"]) == actual.size
@@ -105,54 +105,54 @@ def test_probabilities_are_shown_by_heads_and_keys() -> None:
     zeros = tensor("probs", np.zeros((1, 3, 2, 200), np.float32), axes=axes)
     ones = zeros.array.copy()
     ones[0, 2, 1, 150] = 0.5
-    found = elements(tensor("probs", ones, axes=axes), zeros, None)
-    assert found.axes == ("heads", "key") and found.heat.shape == (3, 64)
-    (cell,) = np.argwhere(found.heat)
-    assert cell[0] == 2 and found.starts[1][cell[1]] <= 150 < found.starts[1][cell[1] + 1]
-    assert found.worst[0].index == (0, 2, 1, 150) and len(found.worst) == 1
+    picture = elements(tensor("probs", ones, axes=axes), zeros, None)
+    assert picture.axes == ("heads", "key") and picture.heat.shape == (3, 64)
+    (cell,) = np.argwhere(picture.heat)
+    assert cell[0] == 2 and picture.starts[1][cell[1]] <= 150 < picture.starts[1][cell[1] + 1]
+    assert picture.worst[0].index == (0, 2, 1, 150) and len(picture.worst) == 1
 
 
 def test_what_is_not_judged_has_no_error() -> None:
-    right = tensor("x", np.zeros((2, 3), np.float32), axes=("query", "hidden"))
+    golden = tensor("x", np.zeros((2, 3), np.float32), axes=("query", "hidden"))
     ours = tensor("x", np.array([[1, 1, 1], [0, 2, 0]], np.float32), axes=("query", "hidden"))
-    found = elements(ours, right, np.array([[False], [True]]))
-    assert found.heat.tolist() == [[0, 0, 0], [0, 2, 0]] and sum(count for _, count in found.bins) == 3
+    picture = elements(ours, golden, np.array([[False], [True]]))
+    assert picture.heat.tolist() == [[0, 0, 0], [0, 2, 0]] and sum(count for _, count in picture.bins) == 3
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_what_is_not_finite_is_infinitely_far(value: float) -> None:
-    right = tensor("x", np.ones((1, 2), np.float32), axes=("query", "hidden"))
+    golden = tensor("x", np.ones((1, 2), np.float32), axes=("query", "hidden"))
     ours = tensor("x", np.array([[value, 1]], np.float32), axes=("query", "hidden"))
-    found = elements(ours, right, None)
-    assert found.heat[0, 0] == math.inf and found.bins[-1] == (math.inf, 1) and found.worst[0].ulps is None
+    picture = elements(ours, golden, None)
+    assert picture.heat[0, 0] == math.inf and picture.bins[-1] == (math.inf, 1) and picture.worst[0].ulps is None
 
 
 @pytest.mark.parametrize("shape", [(), (0, 4), (1,), (70, 130)])
 def test_tensors_of_any_shape_have_a_map(shape: tuple[int, ...]) -> None:
     item = tensor("x", np.ones(shape, np.float32))
-    found = elements(item, item, None)
-    assert found.heat.shape[0] <= 32 and found.heat.shape[1] <= 64 and not found.heat.any() and not found.worst
+    picture = elements(item, item, None)
+    assert picture.heat.shape[0] <= 32 and picture.heat.shape[1] <= 64 and not picture.heat.any() and not picture.worst
 
 
 def test_sentences_say_how_many_cases_and_what_is_behind_them(seeded) -> None:
-    good, bad = check(CASES / "op/rope.pb", CASES / "op/rope.pb"), seeded.found.verdicts
+    good, bad = check(CASES / "op/rope.pb", CASES / "op/rope.pb"), seeded.diagnosis.verdicts
     assert sentence(Report([])) == "Nothing was checked"
     assert sentence(Report([good])) == "Parity in op/rope"
     assert sentence(Report([good, good])) == "Parity in all 2 cases"
-    some = Mistake("rope.interleaved", ("pairs neighbours",), cases=("decoder/plain",))
+    mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=("decoder/plain",))
     behind = "one mistake behind it: it pairs neighbours"
-    assert sentence(Report([good, bad], [some])) == f"1 of 2 cases without parity, {behind}"
-    assert sentence(Report([good, bad], [some, some])) == "1 of 2 cases without parity: 2 mistakes are behind it"
+    assert sentence(Report([good, bad], [mistake])) == f"1 of 2 cases without parity, {behind}"
+    assert sentence(Report([good, bad], [mistake, mistake])) == "1 of 2 cases without parity: 2 mistakes are behind it"
     both = "Divergence in decoder/plain: it pairs neighbours, and it pairs neighbours"
-    assert sentence(Report([bad], [some, some])) == both
-    assert sentence(Report([bad], [some] * 4)) == f"{both}, and 2 more mistakes"
-    other = Mistake("", ("something else",), cases=("decoder/plain",))
-    assert sentence(Report([good, bad], [other])) == "1 of 2 cases without parity"
+    assert sentence(Report([bad], [mistake, mistake])) == both
+    assert sentence(Report([bad], [mistake] * 4)) == f"{both}, and 2 more mistakes"
+    unnamed = Mistake("", ("something else",), cases=("decoder/plain",))
+    assert sentence(Report([good, bad], [unnamed])) == "1 of 2 cases without parity"
 
 
 def test_a_place_without_a_name_for_its_mistake_stands_in_the_sentence(seeded) -> None:
     wrong = "decoder.layers.*.self_attn.q_rope is wrong on its own inputs"
-    assert sentence(Report([seeded.found.verdicts])) == f"Divergence in decoder/plain: {wrong}"
+    assert sentence(Report([seeded.diagnosis.verdicts])) == f"Divergence in decoder/plain: {wrong}"
 
 
 def test_a_refused_file_is_no_parity_of_everything() -> None:
@@ -176,10 +176,10 @@ def test_the_page_asks_nothing_from_elsewhere(seeded) -> None:
 
 def test_names_out_of_recordings_are_no_html(tmp_path: Path) -> None:
     golden = read(CASES / "op" / "rope.pb")
-    made = pb.Provenance(producer=HOSTILE)
+    provenance = pb.Provenance(producer=HOSTILE)
     path = tmp_path / "odd.pb"
     extra = tensor(HOSTILE, np.ones(3, np.float32), op=HOSTILE)
-    write(path, replace(golden, provenance=made, tensors=[*golden.tensors, extra]))
+    write(path, replace(golden, provenance=provenance, tensors=[*golden.tensors, extra]))
     case = pb.Case(name=HOSTILE, description=HOSTILE)
     verdicts = replace(check(CASES / "op" / "rope.pb", path), case=case)
     odd, note = (HOSTILE,), (Note(HOSTILE, (HOSTILE,)),)
@@ -203,7 +203,7 @@ def test_only_the_pages_own_scripts_may_run(seeded) -> None:
     page = html(seeded.report)
     policy = re.search(r'Content-Security-Policy" content="([^"]*)"', page)
     assert policy is not None
-    rules = dict(one.strip().split(" ", 1) for one in policy.group(1).split(";"))
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.group(1).split(";"))
     assert rules["default-src"] == "'none'" and "unsafe" not in rules["script-src"]
     assert rules["script-src"].count("sha256-") == page.count("<script>") == 2
 
@@ -224,11 +224,11 @@ def test_the_page_is_two_megabytes_at_most_beside_its_data(seeded) -> None:
 
 def test_texts_show_both_sides_with_the_first_difference(tmp_path: Path) -> None:
     golden = read(CASES / "tokenization" / "numbers.pb")
-    made = pb.Tokenization()
-    made.CopyFrom(golden.tokenization)
-    changed = next(one for one in made.encoding if len(one.id) > 2)
+    tokenization = pb.Tokenization()
+    tokenization.CopyFrom(golden.tokenization)
+    changed = next(encoding for encoding in tokenization.encoding if len(encoding.id) > 2)
     changed.id[2] += 1
-    write(tmp_path / "x.pb", replace(golden, tokenization=made))
+    write(tmp_path / "x.pb", replace(golden, tokenization=tokenization))
     case = contents(Report([check(CASES / "tokenization/numbers.pb", tmp_path / "x.pb")]))["cases"][0]
     (text,) = case["texts"]
     assert text["name"] == changed.name and text["stage"] == "ids" and text["at"] == 2
@@ -239,24 +239,24 @@ def test_what_was_not_compared_is_listed_with_the_reason(tmp_path: Path) -> None
     golden = read(CASES / "decoder" / "plain.pb")
     left = [item for item in golden if not item.info.name.endswith(".scores")]
     run = pb.Run.FromString(golden.run.SerializeToString())
-    kept = [one for one in run.materialised if not one.endswith(".scores")]
+    patterns = [pattern for pattern in run.materialised if not pattern.endswith(".scores")]
     run.ClearField("materialised")
-    run.materialised.extend(kept)
+    run.materialised.extend(patterns)
     write(tmp_path / "x.pb", replace(golden, tensors=left, run=run))
     case = contents(Report([check(golden, tmp_path / "x.pb")]))["cases"][0]
     assert case["coverage"]["not_materialised"] == [("decoder.layers.*.self_attn.scores", 15)]
 
 
 def test_another_candidate_stands_beside_each_tap(seeded) -> None:
-    right = check(CASES / "decoder/plain.pb", CASES / "decoder/plain.pb", seeded.weights)
-    case = contents(replace(seeded.report, against=[right]))["cases"][0]
+    parity = check(CASES / "decoder/plain.pb", CASES / "decoder/plain.pb", seeded.weights)
+    case = contents(replace(seeded.report, against=[parity]))["cases"][0]
     row = next(row for row in case["rows"] if case["names"][row[0]] == Q_ROPE)
     assert row[3] > 1 and row[12] == 0 and isinstance(row[13], float)
     assert case["other"]["good"] and case["other"]["mended"] > 100 and not case["other"]["broken"]
 
 
 def test_both_sides_say_where_they_come_from(seeded) -> None:
-    rows = {what: (golden, ours) for what, golden, ours in contents(seeded.report)["cases"][0]["provenance"]}
+    rows = {label: (golden, ours) for label, golden, ours in contents(seeded.report)["cases"][0]["provenance"]}
     assert rows["file"] == ("cases/decoder/plain.pb", "decoder/plain.pb") and rows["arithmetic"] == ("f32", "f32")
     assert rows["digest"][0] == read(CASES / "decoder/plain.pb").digest.hex() != rows["digest"][1]
 
@@ -273,7 +273,7 @@ def test_the_head_has_the_model_and_the_day_on_which_it_was_recorded(seeded, tmp
 
 def test_no_path_of_this_machine_is_in_a_page(seeded) -> None:
     refused = ParityError(seeded.path.parent / "x.pb", "no", expected="a", got="b", next_step="c")
-    report = replace(seeded.report, against=[seeded.found.verdicts], refused=[refused])
+    report = replace(seeded.report, against=[seeded.diagnosis.verdicts], refused=[refused])
     page = html(report)
     assert str(GOLDEN_ROOT) not in page and str(seeded.path.parent) not in page and "x.pb: no" in page
 
@@ -285,7 +285,7 @@ def test_the_tap_where_it_begins_is_shown_element_by_element(seeded) -> None:
 
 
 def test_a_mistake_says_in_which_cases_it_stands_before_anything_is_opened(seeded) -> None:
-    bad, good = seeded.found.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
+    bad, good = seeded.diagnosis.verdicts, check(CASES / "op/rope.pb", CASES / "op/rope.pb")
     mistake = Mistake("rope.interleaved", ("pairs neighbours",), cases=(bad.case.name,), evidence=("evidence",))
     page = html(Report([bad, good], [mistake]))
     card = page[page.index('id="mistake-1"') : page.index("<details")]

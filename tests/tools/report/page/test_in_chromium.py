@@ -73,13 +73,13 @@ def opened(browser: Any, pages: dict[str, Path]) -> Iterator[Any]:
         width, height = SIZES[size]
         context = browser.new_context(viewport={"width": width, "height": height}, color_scheme="light", offline=True)
         contexts.append(context)
-        made = Opened(context.new_page())
-        made.page.on("request", lambda request: made.asked.append(request.url))
-        made.page.on("console", lambda message: made.complaints.append(message.text))
-        made.page.on("pageerror", lambda error: made.complaints.append(str(error)))
-        made.page.goto(pages[name].as_uri() + link)
-        made.page.wait_for_selector("#map-body table")
-        return made
+        view = Opened(context.new_page())
+        view.page.on("request", lambda request: view.asked.append(request.url))
+        view.page.on("console", lambda message: view.complaints.append(message.text))
+        view.page.on("pageerror", lambda error: view.complaints.append(str(error)))
+        view.page.goto(pages[name].as_uri() + link)
+        view.page.wait_for_selector("#map-body table")
+        return view
 
     yield to
     for context in contexts:
@@ -100,11 +100,11 @@ def within(page: Any, text: str) -> bool:
 
 
 def test_each_plot_is_what_vega_lite_understands(opened: Any) -> None:
-    one = opened("clean")
+    view = opened("clean")
     for name in PLOTS:
         spec = {**specification(name), "width": 300}
-        assert one.page.evaluate("(spec) => vegaLite.compile(spec).spec.marks.length", spec)
-    assert not one.complaints
+        assert view.page.evaluate("(spec) => vegaLite.compile(spec).spec.marks.length", spec)
+    assert not view.complaints
 
 
 RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "resultTypes": ["violations"]}
@@ -124,22 +124,22 @@ RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"], "r
 def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opened: Any, name: str, size: str) -> None:
     """In both themes."""
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    one = opened(name, size, link=Q_ROPE_LINK if name == "bug" else "")
+    view = opened(name, size, link=Q_ROPE_LINK if name == "bug" else "")
     serious = []
     for theme in ("light", "dark"):
-        one.page.emulate_media(color_scheme=theme)
-        one.page.locator("#drift").scroll_into_view_if_needed()
-        one.page.wait_for_selector("#drift canvas[role=img]")
-        one.page.evaluate("scrollTo(0, 0)")
-        one.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{theme}.png", full_page=True)
-        found = axe.run(one.page, options=RULES).response["violations"]
-        rules = [rule for rule in found if rule["impact"] in ("serious", "critical")]
+        view.page.emulate_media(color_scheme=theme)
+        view.page.locator("#drift").scroll_into_view_if_needed()
+        view.page.wait_for_selector("#drift canvas[role=img]")
+        view.page.evaluate("scrollTo(0, 0)")
+        view.page.screenshot(path=SCREENSHOTS / f"{name}-{size}-{theme}.png", full_page=True)
+        violations = axe.run(view.page, options=RULES).response["violations"]
+        rules = [rule for rule in violations if rule["impact"] in ("serious", "critical")]
         serious += [
             (theme, rule["id"], node["html"], node["failureSummary"]) for rule in rules for node in rule["nodes"]
         ]
     assert not serious
-    assert not one.complaints
-    assert [url.partition("#")[0].rpartition("/")[2] for url in one.asked] == [f"{name}.html"]
+    assert not view.complaints
+    assert [url.partition("#")[0].rpartition("/")[2] for url in view.asked] == [f"{name}.html"]
 
 
 @pytest.mark.sample(every=3)
@@ -242,7 +242,7 @@ def test_search_filter_and_sort_work_together_and_stay_in_the_address(opened: An
     page.select_option("#op", "")
     page.get_by_role("button", name="run, of budget").click()
     shares = page.locator("#rows tbody tr td:nth-child(4)").all_inner_texts()
-    values = [float(one.split(" ")[0]) for one in shares]
+    values = [float(share.split(" ")[0]) for share in shares]
     assert len(values) == 30 and values == sorted(values, reverse=True)
     page.reload()
     assert page.locator("#count").inner_text() == "30 of 380" and page.input_value("#show") == "own"

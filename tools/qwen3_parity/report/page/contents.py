@@ -41,7 +41,8 @@ _SAID = 2
 
 @dataclass(frozen=True)
 class Report:
-    """What a page is of: cases judged, the mistakes behind what is red, files that were refused, cases not there.
+    """What a page is of: cases judged, the mistakes behind what is red, files that were refused, cases not there, and
+    whether they are `required`.
 
     `against` are the verdicts on another candidate's recordings of the same cases; `history` the figures of all
     versions. `weights` are the parameters of the only case, by canonical name; without them committed ones are read.
@@ -51,6 +52,7 @@ class Report:
     mistakes: Sequence[Mistake] = ()
     refused: Sequence[ParityError] = ()
     missing: Sequence[str] = ()
+    required: bool = False
     against: Sequence[Verdicts] = ()
     history: Sequence[dict[str, Any]] = ()
     weights: Mapping[str, Array] | None = None
@@ -67,12 +69,13 @@ def contents(report: Report) -> dict[str, Any]:
     ]
     return {
         "sentence": sentence(report),
-        "good": bool(report.results) and not _failed(report),
+        "good": bool(report.results) and not _failed(report) and not (report.required and report.missing),
         "compared": sum(verdicts.compared for verdicts in report.results),
         "of": sum(verdicts.of for verdicts in report.results),
         "mistakes": [asdict(mistake) | {"says": mistake.sentence} for mistake in report.mistakes],
         "refused": [str(error).replace(error.where, shown_path(error.where, "")) for error in report.refused],
         "missing": list(report.missing),
+        "required": report.required,
         "cases": cases,
         "history": list(report.history),
         "not_proven": list(NOT_PROVEN),
@@ -89,8 +92,10 @@ def sentence(report: Report) -> str:
     if not results:
         return "Nothing was checked"
     if not failed:
-        refused = len(report.refused)
+        refused, missing = len(report.refused), len(report.missing) if report.required else 0
         more = f", and {refused} {'file was' if refused == 1 else 'files were'} refused" if refused else ""
+        if missing:
+            more += f", and {missing} required {'case was' if missing == 1 else 'cases were'} not delivered"
         where = results[0].case.name if len(results) == 1 else f"all {len(results)} cases"
         return f"Parity in {where}{less_than_both(results)}{more}"
     named = [mistake for mistake in report.mistakes if mistake.name]

@@ -39,7 +39,10 @@ def _page(shown: dict[str, Any], library: str) -> str:
     cases = shown["cases"]
     days = sorted({case["date"] for case in cases} - {""})
     return environment.get_template("page.html.jinja").render(
-        {name: shown[name] for name in ("sentence", "good", "compared", "of", "mistakes", "refused", "missing")},
+        {
+            name: shown[name]
+            for name in ("sentence", "good", "compared", "of", "mistakes", "refused", "missing", "required")
+        },
         cases=cases,
         history=shown["history"],
         not_proven=shown["not_proven"],
