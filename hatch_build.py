@@ -1,6 +1,6 @@
-"""What a wheel holds beside its packages: the golden set, and the tests that judge recordings.
+"""What a wheel holds beside its packages: the golden set, the pages, and the tests that judge recordings.
 
-An editable install has both where they stand.
+An editable install has all of them where they stand.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _FACE = '"""The tests that judge recordings: pytest --pyargs qwen3_parity.tests 
 
 
 class WholeWheel(BuildHookInterface[Any]):
-    """Puts golden/, all but its package, into that package as `data`, and tests of tests/parity into qwen3_parity."""
+    """Puts golden/, all but its package, into that package as `data`, docs/*.md beside it, tests into qwen3_parity."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatchling; `version` is "standard" or "editable"."""
@@ -27,6 +27,8 @@ class WholeWheel(BuildHookInterface[Any]):
         golden, tests = Path(self.root) / "golden", Path(self.root) / "tests" / "parity"
         data = (path for path in sorted(golden.iterdir()) if path.name != _CODE)
         build_data["force_include"].update({str(path): f"{_CODE}/data/{path.name}" for path in data})
+        pages = sorted((Path(self.root) / "docs").glob("*.md"))
+        build_data["force_include"].update({str(page): f"{_CODE}/docs/{page.name}" for page in pages})
         build_data["force_include"].update({str(tests / name): f"qwen3_parity/tests/{name}" for name in _TESTS})
         self._made = TemporaryDirectory()
         face = Path(self._made.name) / "__init__.py"

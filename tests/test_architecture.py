@@ -141,6 +141,7 @@ ROOMS = {
         "blind": ("command", "draws", "levels", "mutants"),
         "unseen": ("command", "draws", "levels", "mutants"),
         "honest": ("command", "levels"),
+        "gates": ("command", "draws", "honest", "mutants"),
         "devices": ("command", "honest", "real_size"),
         "families": ("command", "draws"),
         "ported": ("command", "draws", "families"),
@@ -288,6 +289,7 @@ READ_BY_DETECTION = {
     "levels": ("checkpoints", "check", "diagnosis", "mistakes", "recording", "report"),
     "blind": ("diagnosis", "recording", "report"),
     "unseen": ("diagnosis", "report"),
+    "gates": ("check", "judge", "recording", "report"),
 }
 """The judge's rooms that each part of `detection` runs."""
 

@@ -12,6 +12,9 @@ from pathlib import Path
 import pytest
 import yaml
 
+from qwen3_parity.folder.levels import LEVELS, cases_of
+from qwen3_parity.judge.golden_path import case_names
+
 ROOT = Path(__file__).resolve().parents[1]
 DOCUMENTS = sorted(
     path
@@ -117,3 +120,9 @@ def test_every_page_links_to_the_glossary_which_has_eight_words() -> None:
         str(page) for page in pages if page != glossary and "glossary.md" not in page.read_text(encoding="utf-8")
     ]
     assert len(re.findall(r"^\| \*\*\w+\*\* \|", glossary.read_text(encoding="utf-8"), re.MULTILINE)) == 8
+
+
+def test_every_level_stands_with_the_number_of_its_cases_on_the_page_that_chooses_among_them() -> None:
+    page = (ROOT / "docs" / "which-cases.md").read_text(encoding="utf-8")
+    counted = {level: int(number) for level, number in re.findall(r"`([\w-]+)` \((\d+)\)", page)}
+    assert counted == {level: len(cases_of([level], case_names())) for level in LEVELS}

@@ -256,6 +256,8 @@ def test_the_wheel_alone_is_enough(home: Home) -> None:
     for verb in ("check", "diagnose", "show"):
         assert home.run("qwen3-parity", verb, f"{site}/cases/decoder/plain.pb")
     assert home.run("qwen3-parity", "show", "decoder/plain", "tour/decoder/plain.pb", "--json")
+    assert home.run("qwen3-parity", "show", "docs/glossary.md").startswith("# Glossary")
+    assert home.run("qwen3-parity", "show", "golden/README.md").startswith("# ")
     assert "Parity in decoder/plain" in home.run("qwen3-parity", "report", f"{site}/cases/decoder/plain.pb")
     page = (home.empty / "build" / "report.html").read_text(encoding="utf-8")
     assert "vegaEmbed" in page

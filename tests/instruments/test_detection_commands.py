@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from detection.gates.command import gates
 from detection.honest.command import budgets
 from detection.honest.run import VARIATIONS, record_all
 from detection.mechanical.command import mechanical
@@ -25,6 +26,7 @@ OPTIONS = {
     mechanical: "--only --json --workers",
     budgets: "--variation --only --quick --mutants --check --write",
     unseen: "--only --level --list --timeout --json",
+    gates: "--every --timeout --json",
 }
 
 
@@ -41,7 +43,7 @@ def test_an_instrument_has_the_options_that_its_verb_had(command):
 
 
 @pytest.mark.sample(every=3)
-@pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived", "unseen"])
+@pytest.mark.parametrize("module", ["mutants", "kernels", "mechanical", "honest", "derived", "unseen", "gates"])
 def test_an_instrument_starts_in_the_folder_tests_and_its_help_waits_for_no_framework(module):
     command = [sys.executable, "-X", "importtime", "-m", f"detection.{module}", "--help"]
     done = subprocess.run(command, cwd=TESTS, env=_without_tests(), capture_output=True, text=True, check=False)

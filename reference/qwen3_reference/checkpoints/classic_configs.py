@@ -33,7 +33,7 @@ def classic_config(directory: str | Path) -> pb.ModelConfig:
 
     def refuse(rule: str, expected: object, got: object) -> ParityError:
         return ParityError(
-            path, rule, expected=expected, got=got, next_step="see golden/README.md, The classic encoder"
+            path, rule, expected=expected, got=got, next_step="qwen3-parity show golden/README.md: The classic encoder"
         )
 
     if stated.get("model_type") != MODEL_TYPE:

@@ -40,12 +40,15 @@ def golden_of(case: str) -> Recording:
     return read(GOLDEN_ROOT / "cases" / f"{case}.pb")
 
 
-def record_mutant(mutant: Mutant, golden: Recording, path: Path) -> None:
-    """Record our implementation with the bug on the golden's case; `ParityError` when it cannot be run."""
+def record_mutant(mutant: Mutant, golden: Recording, path: Path, dtype: torch.dtype | None = None) -> None:
+    """Record our implementation with the bug on the golden's case, in the golden's dtype where none is said.
+
+    Raises `ParityError` when it cannot be run.
+    """
     if golden.case.mode == pb.TOKENIZATION:
         record_tokenization(golden, path, lambda case, directory: _seeded(mutant, directory))
         return
-    plain, patches = factory("eager", golden_dtype(golden)), list[Patch]()
+    plain, patches = factory("eager", dtype or golden_dtype(golden)), list[Patch]()
 
     def build(case: pb.Case, checkpoints: Mapping[str, Path]) -> EncoderDecoder:
         def load() -> EncoderDecoder:

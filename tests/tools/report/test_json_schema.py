@@ -78,6 +78,7 @@ RUNS = [  # in this order: `import` reads what `export` wrote, `record --names` 
     "show encoder/one_token {folder}/encoder/one_token.pb --tap encoder.norm",
     "show tokenization/words {folder}/tokenization/words.pb",
     "show MSK-21",
+    "show docs/glossary.md",
     "regenerate --check --only op/r* --out {out}/staged",
     "check --tokenizer {tokenizer} --text naïve --text '' --out {out}/mine.pb",
 ]

@@ -105,7 +105,7 @@ def output_options(more: str) -> Decorator:
         for option in (
             *[click.option("-v", "--verbose", is_flag=True, help=more)] * bool(more),
             click.option("-q", "--quiet", is_flag=True, help="One line, the verdict, and no progress."),
-            click.option("--json", "as_json", is_flag=True, help="The result as JSON, by the schema in docs/json.md."),
+            click.option("--json", "as_json", is_flag=True, help="The result as JSON: show docs/command-line.md."),
         ):
             answering = option(answering)
         return answering

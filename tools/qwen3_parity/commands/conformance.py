@@ -91,11 +91,12 @@ def conformance(
     output: Output,
     junit: Path | None,
 ) -> None:
-    """Start a port, ask it for the committed cases over a pipe (see golden/README.md), and judge its answers.
+    """Start a port, ask it for the committed cases over a pipe, and judge its answers.
 
-    Then for fresh ones, drawn from a seed that is printed, and judged against the specification: of the levels that are
-    asked for, or whatever the port supports. The first that fails is diagnosed as it was drawn, made small, and both
-    are saved. With --case of any model's golden, they are drawn from its graph, of other lengths and paddings.
+    The messages stand in qwen3-parity show golden/README.md. Then it is asked for fresh cases, drawn from a seed that
+    is printed, and judged against the specification: of the levels that are asked for, or whatever the port supports.
+    The first that fails is diagnosed as it was drawn, made small, and both are saved. With --case of any model's
+    golden, they are drawn from its graph, of other lengths and paddings.
 
     Whatever the port does, the run goes on. Exit code 1 where a case fails that is not among the known ones, where a
     known one does not fail or fails otherwise, and where nothing was judged. Interrupted, it judges what was answered.

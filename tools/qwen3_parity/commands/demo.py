@@ -15,7 +15,8 @@ from qwen3_parity.report.output import Output
 _CASE = "decoder/plain"
 _MISTAKE, _PLACES = "rope.interleaved", ("q_rope", "k_rope")
 _NEXT = """\
-# Your own PyTorch model on the same case, its modules named as Hugging Face's; other names: docs/check-your-model.md
+# Your own PyTorch model on the same case, its modules named as Hugging Face's. Other names:
+# qwen3-parity show docs/check-your-model.md
 import qwen3_parity
 
 case = qwen3_parity.golden("decoder/plain")

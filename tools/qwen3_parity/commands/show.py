@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NoReturn
 
 import click
+from rich.text import Text
 
 from qwen3_golden import BUG_ID, ParityError, bug, bugs, pb, read
 from qwen3_parity.check import check_run
@@ -14,7 +15,7 @@ from qwen3_parity.judge.conventions import conventional
 from qwen3_parity.judge.golden_path import case_names, golden_path
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report import show as pages
-from qwen3_parity.report import show_diff
+from qwen3_parity.report import show_diff, show_page
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import Output
 
@@ -24,7 +25,7 @@ from qwen3_parity.report.output import Output
         "qwen3-parity show decoder/plain build/parity/decoder/plain.pb --tap '*.q_rope'",
         "qwen3-parity show decoder/plain",
         "qwen3-parity show rope.interleaved",
-        "qwen3-parity show MSK-21",
+        "qwen3-parity show docs/check-your-model.md",
     )
 )
 @click.argument("names", nargs=-1, required=True, metavar="[GOLDEN] CANDIDATE | NAME", shell_complete=CASE_OR_FILE)
@@ -34,7 +35,8 @@ def show(names: tuple[str, ...], taps: tuple[str, ...], output: Output) -> None:
     """Print what a recording holds, both sides of a comparison, or what a name means.
 
     Of a case it prints what it shows, its inputs, its numbers, where file and checkpoint lie, and every tap; of a
-    mistake as rope.interleaved and of a bug's id as MSK-21 what goes wrong, and what is right.
+    mistake as rope.interleaved and of a bug's id as MSK-21 what goes wrong, and what is right; a page that a message
+    names, as docs/glossary.md, as it is written.
 
     GOLDEN and CANDIDATE stand side by side: shapes, dtypes and RMS of both, the largest difference and its share of the
     budget; with --tap also the first and the worst element, both values, and how many numbers lie between them.
@@ -44,6 +46,9 @@ def show(names: tuple[str, ...], taps: tuple[str, ...], output: Output) -> None:
     if len(names) == 2:
         _beside(golden_path(names[0]), golden_path(names[1]), taps, output)
     (name,) = names
+    if show_page.is_page(name):
+        text = show_page.page_text(name)
+        output.finish(0, name, lambda: {"page": name, "text": text}, lambda: [Text(text.rstrip())])
     is_file = name.endswith(".pb") or Path(name).exists() or name in case_names()
     if not is_file and BUG_ID.fullmatch(name) and any(row.id == name.partition("/")[0] for row in bugs()):
         row = bug(name)

@@ -58,7 +58,7 @@ def record_module(
             "this is no torch module, so there is nothing to hook",
             expected="a torch.nn.Module with the weights of the case's checkpoint",
             got=type(model).__name__,
-            next_step="build your model, or record without torch: docs/check-your-model.md",
+            next_step="build your model, or record without torch: qwen3-parity show docs/check-your-model.md",
         )
     if case.is_graph:
         return record_modules(model, case, names, path, taps)

@@ -52,7 +52,7 @@ def unknown(name: str) -> ParityError:
         "there is no file, case, mistake or bug of this name",
         expected=f"did you mean {' or '.join(near)}?" if near else "a recording's file, or a name",
         got=name,
-        next_step="qwen3-parity cases lists the cases; bugs stand in docs/bugs.md",
+        next_step="qwen3-parity cases lists the cases; qwen3-parity show docs/bugs.md the bugs",
     )
 
 

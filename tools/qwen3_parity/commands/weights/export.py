@@ -36,7 +36,10 @@ FILE = click.Path(path_type=Path)
 )
 @output_options("Every part, or every added token, too.")
 def export(model: str | None, tokenizer: str | None, out: Path, part_bytes: int | None, output: Output) -> None:
-    """Write a checkpoint as protobuf files (see golden/README.md), its tokenizer included, or a tokenizer alone."""
+    """Write a checkpoint as protobuf files, its tokenizer included, or a tokenizer alone.
+
+    The format stands in qwen3-parity show golden/README.md.
+    """
     if (model is None) == (tokenizer is None):
         raise click.UsageError("give --model or --tokenizer, one of the two")
     refuse_unsupported()
