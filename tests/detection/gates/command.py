@@ -34,8 +34,8 @@ def gates(globs: tuple[str, ...], every: int, timeout: float, out: Path | None) 
     from detection.gates.run import OURS, has_outputs, of_bug, of_variation, variations
     from detection.mutants.isolated import golden_of
 
-    mutants = [one for one in chosen(globs) if not (one.of_tokenizer or one.of_weights)]
-    bugs = [one for one in mutants if has_outputs(golden_of(one.cases[0]))][::every]
+    mutants = [mutant for mutant in chosen(globs) if not (mutant.of_tokenizer or mutant.of_weights)]
+    bugs = [mutant for mutant in mutants if has_outputs(golden_of(mutant.cases[0]))][::every]
     honest = list(variations())[::every]
     rows = list(_tracked("bugs", run_each(of_bug, bugs, _of_bug_failed, timeout), len(bugs)))
     rows += _tracked("honest", run_each(of_variation, honest, _of_variation_failed, timeout), len(honest))

@@ -74,9 +74,9 @@ def variations() -> Iterator[tuple[Variation, str]]:
     """Every variation that is fast, and the same network in bfloat16, on each case that it applies to."""
     for case in HONEST_ON:
         both = [golden_of(name) for name in (case, _IN_BFLOAT16[case])]
-        for one in VARIATIONS:
-            if not (one.slow or one.environment) and all(map(one.applies, both)):
-                yield one, case
+        for variation in VARIATIONS:
+            if not (variation.slow or variation.environment) and all(map(variation.applies, both)):
+                yield variation, case
 
 
 def _row(name: str, case: str, write: Write, *, honest: bool) -> Row:

@@ -42,7 +42,7 @@ def test_a_gate_refuses_what_it_looks_at_and_nothing_else(
 
 
 def test_a_bug_passes_gates_and_not_this_judge() -> None:
-    mutant = next(one for one in catalogue() if one.name == "own/cache-row-late")
+    mutant = next(mutant for mutant in catalogue() if mutant.name == "own/cache-row-late")
     row = of_bug(mutant)
     assert {COSINE, NMSE, TOP_1, RATIO} <= set(row.passes) and OURS not in row.passes and not row.honest
 

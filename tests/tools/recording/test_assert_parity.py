@@ -1,4 +1,7 @@
-"""`assert_parity`: an array of one op or block of somebody's model, within the budget of a golden's tap."""
+"""`assert_parity`: an array of one op or block of somebody's model, within the budget of a golden's tap.
+
+It runs `diagnosis.single_tap`, too.
+"""
 
 from __future__ import annotations
 
