@@ -147,7 +147,8 @@ def test_an_interrupt_keeps_the_verdicts(number: signal.Signals, code: int, jobs
     interrupt = f"if name == 'op/swiglu': os.kill({{}}, {int(number)}); time.sleep(1.0)"
     script = tmp_path / "asks.py"
     script.write_text(
-        "import os, sys\nos.environ['ASKS'] = str(os.getpid())\nfrom qwen3_parity.cli import main\nmain()\n"
+        "import os, signal\nsignal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests may ignore it\n"
+        "os.environ['ASKS'] = str(os.getpid())\nfrom qwen3_parity.cli import main\nmain()\n"
     )
     words = ["conformance", *(word for name in CASES for word in ("--only", name)), "--jobs", str(jobs), "--json", "--"]
     command = [sys.executable, str(script), *words, *port(tmp_path, interrupt.format("int(os.environ['ASKS'])"))]
