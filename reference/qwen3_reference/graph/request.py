@@ -11,7 +11,7 @@ from torch import nn
 
 from qwen3_golden import ParityError
 from qwen3_reference.graph.pooled import inside
-from qwen3_reference.graph.steps import has_cache
+from qwen3_reference.graph.steps import generates
 
 Inputs = Mapping[str, torch.Tensor]
 """Tensors by the forward's argument names, of the whole length."""
@@ -75,7 +75,7 @@ def completed(
         and mask is not None
         and mask.ndim == 2
         and "decoder_input_ids" not in inputs
-        and has_cache(inside(model))
+        and generates(inside(model))
     ):
         whole["position_ids"] = (mask.long().cumsum(-1) - 1).clamp(min=0)
     return whole, steps

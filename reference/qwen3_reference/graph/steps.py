@@ -85,7 +85,12 @@ def _part(output: object, name: str) -> object:
     return output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
 
 
-def has_cache(model: nn.Module) -> bool:
-    """Whether a model generates with a cache, so that the states behind a forward are part of what it computes."""
+def generates(model: nn.Module) -> bool:
+    """Whether a model goes on from what it has read."""
     can = getattr(model, "can_generate", None)
-    return bool(can is not None and can() and getattr(getattr(model, "config", None), "use_cache", True))
+    return bool(can is not None and can())
+
+
+def has_cache(model: nn.Module) -> bool:
+    """Whether states behind one forward are part of what a model computes: it generates, and its config keeps them."""
+    return generates(model) and bool(getattr(getattr(model, "config", None), "use_cache", True))

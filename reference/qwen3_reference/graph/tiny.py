@@ -24,7 +24,7 @@ from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
 from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, Settings, family, small
-from qwen3_reference.graph.steps import has_cache
+from qwen3_reference.graph.steps import generates
 from qwen3_reference.quiet import quiet
 
 GOLDEN = "golden.pb"
@@ -149,7 +149,7 @@ def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[st
 
     inputs = {"input_ids": ids(whole), "attention_mask": torch.ones(2, whole, dtype=torch.long)}
     names, config = inspect.signature(model.forward).parameters, model.config
-    left = has_cache(model) and not config.is_encoder_decoder
+    left = generates(model) and not config.is_encoder_decoder
     padding = (0, slice(0, _PADDING)) if left else (0, slice(whole - _PADDING, whole))
     inputs["input_ids"][padding], inputs["attention_mask"][padding] = 0, 0
     if config.is_encoder_decoder:

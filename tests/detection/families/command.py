@@ -74,8 +74,8 @@ Words: [glossary](glossary.md).
 
 Hugging Face's own models, tiny and loud, each judged by its own golden with module outputs alone: honest runs (SDPA,
 experts' implementations, other cuts of the steps, float64, other orders of sums) and seeded mistakes. `worst` is the
-largest share of a headroom that an honest run used, `smallest` that of the mildest mistake that was caught. Made by
-`make families`."""
+largest share of a headroom that an honest run used, `smallest` that of the mildest mistake that was caught. Seconds
+are of the machine and of what else it did. Made by `make families`."""
 
 
 def _measured(names: Sequence[str], workers: int, **options: Any) -> Iterator[Family]:

@@ -67,12 +67,13 @@ def _honest(here: Family, run: Subject, judge: Judge, every: Sequence[honest.Hon
         with variation.on():
             try:
                 noise = max(noise, run.gap(run.run(steps=variation.steps)))
+            except RuntimeError as error:  # torch has no such kernel; the harness was not asked
+                here.refused.append(f"{variation.name}: {next(iter(str(error).splitlines()), '')}")
+                continue
+            try:
                 candidate = judge.recorded(run.model, lambda steps=variation.steps: run.run(steps=steps))  # type: ignore[misc]
             except ParityError as error:
                 here.refused.append(f"{variation.name}: {_said(error)}")
-                continue
-            except (RuntimeError, NotImplementedError) as error:  # whatever torch has no kernel for
-                here.refused.append(f"{variation.name}: {next(iter(str(error).splitlines()), '')}")
                 continue
         said = judge.said(candidate)
         here.honest += 1

@@ -86,6 +86,13 @@ def test_states_are_part_of_what_a_model_with_a_cache_computes_unless_its_config
     assert not has_cache(model)  # type: ignore[arg-type]
 
 
+def test_a_decoder_that_keeps_no_cache_counts_real_tokens_as_any_other() -> None:
+    model = Counting()
+    model.config = SimpleNamespace(use_cache=False)  # type: ignore[assignment]
+    inputs, _ = completed(model, {"input_ids": IDS, "attention_mask": MASK}, ())
+    assert inputs["position_ids"].tolist() == [[0, 0, 0, 1, 2], [0, 1, 2, 3, 4]]
+
+
 def test_the_sides_of_an_encoder_decoders_cache_have_two_names() -> None:
     cache = Output(self_attention_cache=Cache(1), cross_attention_cache=Cache(2))
     names = [name for name, _ in states(cache)]

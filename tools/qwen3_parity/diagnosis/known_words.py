@@ -55,7 +55,7 @@ FITTED: Mapping[str, tuple[str, str]] = {
     ),
 }
 """Name -> what is done, what to do. The diagnosis says the number, the channels or the rows with it."""
-_LINE = "do as the reference's line does, which the diagnosis names with file and number"
+EDIT_FIX = "do as the reference's line does, which the diagnosis names with file and number"
 EDITS: Mapping[str, str] = {
     "edit.axis": "works along another axis",
     "edit.cache": "has the slots of the cache one place off, or the slot before in the newest one",
@@ -83,4 +83,3 @@ EDITS: Mapping[str, str] = {
     "edit.twice": "does it twice",
 }
 """Name -> what is done, of edits of a golden's graph."""
-EDIT_FIX = _LINE

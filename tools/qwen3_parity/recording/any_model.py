@@ -15,7 +15,7 @@ from qwen3_parity.recording.request import model_directory, tokenize
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import is_causal, load
 from qwen3_reference.graph.pooled import Around, LastToken, Scored
-from qwen3_reference.graph.steps import has_cache
+from qwen3_reference.graph.steps import generates
 
 
 def capture_model(
@@ -52,7 +52,7 @@ def capture_model(
     around: Around | None = LastToken(network, dimensions) if pool else None
     if answers is not None:
         around = Scored(network, *answers)
-    if around is not None and (network.config.is_encoder_decoder or not (pool or has_cache(network))):
+    if around is not None and (network.config.is_encoder_decoder or not (pool or generates(network))):
         raise ParityError(
             "--pool" if pool else "--score",
             "this model has no last token to read",
@@ -90,7 +90,7 @@ def inputs_of(
     for steps behind rows that are padded on the right.
     """
     config = network.config
-    merged, decodes = bool(config.is_encoder_decoder), has_cache(network)
+    merged, decodes = bool(config.is_encoder_decoder), generates(network)
     left = padding == "left" or (not padding and (is_causal(config) or decodes) and not merged)
     _refuse_ids(rows, network.get_input_embeddings().weight.shape[0])
     width = max(map(len, rows))

@@ -23,7 +23,6 @@ Next = dict[str, str | bool | None]
 CHECKED = "exit 0: parity, stop; exit 1: its own next says what is left"
 DIAGNOSED = "which ops are wrong on their own inputs, and the one mistake to fix first"
 _SHOWN = 12
-_SHOWN = 12
 _UNKNOWN = "no known mistake reproduces it"
 
 

@@ -261,14 +261,14 @@ def test_both_sides_say_where_they_come_from(seeded) -> None:
     assert rows["digest"][0] == read(CASES / "decoder/plain.pb").digest.hex() != rows["digest"][1]
 
 
-def test_the_head_has_the_model_and_the_day_on_which_it_was_recorded(seeded, tmp_path: Path) -> None:
+def test_the_head_has_the_model_and_the_day_of_the_file(seeded, tmp_path: Path) -> None:
     run, path = read(seeded.path), tmp_path / "decoder" / "plain.pb"
     path.parent.mkdir()
     write(path, replace(run, provenance=pb.Provenance(producer="MyQwen3")))
     for seconds, day in ((86_400 * 365, "1971-01-01"), (86_400 * 367 - 1, "1971-01-02")):
         os.utime(path, (0, seconds))
         page = html(Report([check(CASES / "decoder/plain.pb", path)]))
-        assert f"Qwen3 parity · decoder/plain · MyQwen3 on tied-decoder · recorded {day}</p>" in page
+        assert f"Qwen3 parity · decoder/plain · MyQwen3 on tied-decoder · file of {day}</p>" in page
 
 
 def test_no_path_of_this_machine_is_in_a_page(seeded) -> None:

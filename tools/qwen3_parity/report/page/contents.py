@@ -20,9 +20,9 @@ from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report.page.sides import (
     arithmetic,
     backend,
+    file_day,
     model_of,
     provenance,
-    recorded_on,
     recordings_of,
     shown_path,
 )
@@ -156,7 +156,7 @@ def _case(
         "checkpoints": list(
             dict.fromkeys(checkpoint.name for checkpoint in verdicts.case.checkpoint if checkpoint.name)
         ),
-        "date": recorded_on(Path(verdicts.candidate)),
+        "date": file_day(Path(verdicts.candidate)),
         "alone": alone(verdicts),
         "remarks": remarks(verdicts),
         "names": list(names),

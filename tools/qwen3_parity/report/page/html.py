@@ -48,7 +48,7 @@ def _page(shown: dict[str, Any], library: str) -> str:
         not_proven=shown["not_proven"],
         single=cases[0] if len(cases) == 1 else None,
         models=_few([case["model"] for case in cases]),
-        recorded=" to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
+        file_days=" to ".join(dict.fromkeys([*days[:1], *days[-1:]])),
         red=sum(not case["good"] for case in cases),
         unit=" and ".join(dict.fromkeys(_UNITS[case["kind"]] for case in cases)) or "taps",
         worst=_worst,

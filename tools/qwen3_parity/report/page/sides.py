@@ -31,8 +31,8 @@ def shown_path(path: str, case: str) -> str:
     return next(iter(below), f"{case}.pb" if path.endswith(f"/{case}.pb") else file.name)
 
 
-def recorded_on(path: Path) -> str:
-    """The day on which a recording was written, in UTC, as its file says: "2026-11-26"; empty where it is no file."""
+def file_day(path: Path) -> str:
+    """The day of a recording's file in UTC, as "2026-11-26", of a copy maybe the copy's; empty where it is no file."""
     try:
         return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat()
     except (OSError, OverflowError, ValueError):  # a file's day may be beyond any calendar
@@ -58,7 +58,7 @@ def backend(number: int) -> str:
 def provenance(golden: Recording, candidate: Recording) -> list[tuple[str, str, str]]:
     """Rows of what is known of both sides: what it is, the golden's, the candidate's; empty ones are left out."""
     sides = [dict(_of(recording)) for recording in (golden, candidate)]
-    sides[1] |= {"recorded": day} if (day := recorded_on(Path(candidate.source))) else {}
+    sides[1] |= {"day of the file": day} if (day := file_day(Path(candidate.source))) else {}
     keys = dict.fromkeys([*sides[0], *sides[1]])
     return [(key, sides[0].get(key, ""), sides[1].get(key, "")) for key in keys]
 
