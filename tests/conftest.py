@@ -32,12 +32,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
     Where parameters are multiplied, n has no divisor in common with how many the inner ones are: all of them come up.
     """
-    seen = Counter[str]()
+    counts = Counter[str]()
     for item in items:
         sample = item.get_closest_marker("sample")
         if sample is None or item.get_closest_marker("slow"):
             continue
         test = item.nodeid.partition("[")[0]
-        if seen[test] % sample.kwargs["every"]:
+        if counts[test] % sample.kwargs["every"]:
             item.add_marker("slow")
-        seen[test] += 1
+        counts[test] += 1

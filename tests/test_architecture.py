@@ -99,8 +99,8 @@ def test_only_the_reference_imports_hugging_faces_network(package: str) -> None:
 def test_the_independent_tokenizer_shares_no_code_with_anybodys() -> None:
     folder = ROOT / "impl" / "qwen3_encdec" / "tokenizer"
     allowed = sys.stdlib_module_names | {"jinja2", "qwen3_encdec"}
-    found = [f"{p.name}: {m}" for p in folder.glob("*.py") for m in imports(p) if m.split(".")[0] not in allowed]
-    assert folder.is_dir() and not found
+    wrong = [f"{p.name}: {m}" for p in folder.glob("*.py") for m in imports(p) if m.split(".")[0] not in allowed]
+    assert folder.is_dir() and not wrong
     outside = re.compile(r"from \.\.|qwen3_encdec\.(?!tokenizer|regular_file)")
     assert not [p.name for p in folder.glob("*.py") if outside.search(p.read_text())]
 
@@ -188,7 +188,7 @@ def modules(package: str) -> dict[str, Path]:
 
 def imported_modules(package: str) -> dict[str, set[str]]:
     """The modules of the package that each of them imports, types for checkers included."""
-    known, found = modules(package), dict[str, set[str]]()
+    known, reads = modules(package), dict[str, set[str]]()
     for name, path in known.items():
         parent = name if path.name == "__init__.py" else name.rpartition(".")[0]
         targets = set(imports(path))
@@ -197,8 +197,8 @@ def imported_modules(package: str) -> dict[str, set[str]]:
                 above = ".".join(parent.split(".")[: len(parent.split(".")) - node.level + 1])
                 base = f"{above}.{node.module}" if node.module else above
                 targets |= {f"{base}.{alias.name}" for alias in node.names}
-        found[name] = {known_part(target, known) for target in targets} - {name, ""}
-    return found
+        reads[name] = {known_part(target, known) for target in targets} - {name, ""}
+    return reads
 
 
 def known_part(target: str, known: Collection[str]) -> str:
@@ -211,7 +211,7 @@ def known_part(target: str, known: Collection[str]) -> str:
 @pytest.mark.parametrize("package", sorted(ROOMS))
 def test_a_room_reads_only_the_rooms_below_it(package: str) -> None:
     order = list(ROOMS[package])
-    assert all(order.index(one) < order.index(room) for room, read in ROOMS[package].items() for one in read)
+    assert all(order.index(below) < order.index(room) for room, read in ROOMS[package].items() for below in read)
     wrong = []
     for module, targets in imported_modules(package).items():
         room = module.split(".")[1] if "." in module else ""
@@ -259,10 +259,12 @@ PLUGGED_IN = {"judged.py", "run.py", "isolated.py"}
 )
 def test_what_is_seeded_and_what_is_sought_share_no_code(folders: tuple[str, ...], others: tuple[str, ...]) -> None:
     forbidden = re.compile(rf"({'|'.join(others).replace('/', '.')})(\.|$)")
-    found = {folder: list((ROOT / HOMES[folder.split("/")[0]] / folder).glob("*.py")) for folder in folders}
-    files = [path for paths in found.values() for path in paths]
+    by_folder = {folder: list((ROOT / HOMES[folder.split("/")[0]] / folder).glob("*.py")) for folder in folders}
+    files = [path for paths in by_folder.values() for path in paths]
     wrong = [f"{p.parent.name}/{p.name}: {m}" for p in files for m in imports(p) if forbidden.match(m)]
-    assert all(found.values()) and not [line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN]
+    assert all(by_folder.values()) and not [
+        line for line in wrong if line.split("/")[1].split(":")[0] not in PLUGGED_IN
+    ]
 
 
 def test_seeded_and_sought_mistakes_of_tokenizers_share_no_code() -> None:
@@ -299,7 +301,7 @@ def test_what_tests_the_judge_reads_only_the_rooms_that_it_runs() -> None:
     for name, path in modules("detection").items():
         room = name.split(".")[1] if "." in name else ""
         rooms = {known_part(m, known).split(".")[1] for m in imports(path) if m.startswith("qwen3_parity.")}
-        wrong += [f"{name}: {one}" for one in rooms - {*READ_BY_DETECTION.get(room, ())}]
+        wrong += [f"{name}: {read}" for read in rooms - {*READ_BY_DETECTION.get(room, ())}]
     assert not wrong
 
 
@@ -328,9 +330,9 @@ SGLANG = "tools/qwen3_parity/recording/dumps/sglang.py"
 def test_the_one_call_of_torchs_loader_makes_tensors_alone() -> None:
     tree = ast.parse((ROOT / SGLANG).read_text(encoding="utf-8"))
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) == "torch.load"]
-    assert [{one.arg: ast.unparse(one.value) for one in call.keywords}.get("weights_only") for call in calls] == [
-        "True"
-    ]
+    assert [
+        {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}.get("weights_only") for call in calls
+    ] == ["True"]
     assert len(re.findall(r"\b(torch\.load|from torch\b|serialization)\b", ast.unparse(tree))) == len(calls)
     assert not re.search(r"\b(pickle|joblib|marshal)\b", ast.unparse(tree))
 

@@ -81,7 +81,7 @@ def mixed_rope(x: np.ndarray, cos: np.ndarray, sin: np.ndarray) -> np.ndarray:
 
 
 def mixed_rope_of_both(q: Any, k: Any, cos: Any, sin: Any) -> Any:
-    return tuple(torch.from_numpy(mixed_rope(*(one.detach().numpy() for one in (x, cos, sin)))) for x in (q, k))
+    return tuple(torch.from_numpy(mixed_rope(*(tensor.detach().numpy() for tensor in (x, cos, sin)))) for x in (q, k))
 
 
 def with_text(directory: Path) -> None:
@@ -164,24 +164,24 @@ def test_a_pages_python_and_commands_run_in_order_and_print_what_it_shows(
             exec(compile(item, str(page), "exec"), names)
 
 
-def run(one: Shown, folder: Path, recordings: Path) -> None:
-    if any(fnmatchcase(one.command, glob) for glob in NOT_RUN):
+def run(shown: Shown, folder: Path, recordings: Path) -> None:
+    if any(fnmatchcase(shown.command, glob) for glob in NOT_RUN):
         return
-    program, *arguments = shlex.split(one.command)
-    assert program == "qwen3-parity", f"{one.command}: run it here, or say in NOT_RUN why not"
-    for name in WRONG if one.output is not None else ():
+    program, *arguments = shlex.split(shown.command)
+    assert program == "qwen3-parity", f"{shown.command}: run it here, or say in NOT_RUN why not"
+    for name in WRONG if shown.output is not None else ():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(recordings / name, folder / name)
     arguments = [sys.executable if argument == "python" else argument for argument in arguments]
     result = CliRunner().invoke(main, arguments, terminal_width=120)
-    assert result.exit_code == (0 if one.output is None else 1), f"{one.command}\n{result.output}"
+    assert result.exit_code == (0 if shown.output is None else 1), f"{shown.command}\n{result.output}"
     printed = [rounded(line) for line in result.output.splitlines()]
-    for line in filter(None, (rounded(line).removesuffix("…") for line in one.output or ())):
-        assert any(other.startswith(line) for other in printed), f"{one.command}: {line}\n{result.output}"
+    for line in filter(None, (rounded(line).removesuffix("…") for line in shown.output or ())):
+        assert any(output.startswith(line) for output in printed), f"{shown.command}: {line}\n{result.output}"
 
 
 def test_what_is_not_run_is_shown_somewhere() -> None:
-    everything = {one.command for commands in COMMANDS.values() for one in commands}
+    everything = {command.command for commands in COMMANDS.values() for command in commands}
     assert not [glob for glob in NOT_RUN if not any(fnmatchcase(command, glob) for command in everything)]
 
 

@@ -22,18 +22,18 @@ ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding
 INSTALL, CHECK, KEEP = ACTION["runs"]["steps"]
 
 
-def step(one: dict[str, Any], work: Path, programs: Path, **inputs: str) -> tuple[int, str, str]:
+def step(action_step: dict[str, Any], work: Path, programs: Path, **inputs: str) -> tuple[int, str, str]:
     """One step in `work`, with `programs` first on PATH: its exit code, what it printed, and the summary."""
     given = {name: fact.get("default", "") for name, fact in ACTION["inputs"].items()} | inputs
     environment = {
         name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda use: given[use[1]], value)
-        for name, value in one.get("env", {}).items()
+        for name, value in action_step.get("env", {}).items()
     }
     summary = work / "summary.md"
     environment |= {"GITHUB_STEP_SUMMARY": str(summary), "GITHUB_ACTION_PATH": str(ROOT)}
     environment |= {"GITHUB_OUTPUT": str(work / "outputs"), "RUNNER_TEMP": str(work)}
     environment["PATH"] = f"{programs}:{os.environ['PATH']}"
-    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", one["run"]]
+    shell = ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", action_step["run"]]
     ran = subprocess.run(shell, cwd=work, env=os.environ | environment, capture_output=True, text=True, timeout=600)
     return ran.returncode, ran.stdout + ran.stderr, summary.read_text(encoding="utf-8") if summary.exists() else ""
 
@@ -50,7 +50,7 @@ def programs(tmp_path: Path) -> Path:
     return folder
 
 
-def kept(work: Path) -> Path:
+def artefact(work: Path) -> Path:
     """The folder that the last step keeps, by the output that it reads."""
     assert KEEP["with"]["path"] == ACTION["outputs"]["folder"]["value"] == "${{ steps.check.outputs.folder }}"
     name, _, folder = (work / "outputs").read_text(encoding="utf-8").strip().partition("=")
@@ -71,7 +71,7 @@ def test_what_is_kept_are_the_page_the_markdown_and_a_test_for_each_case(tmp_pat
     for name in ("rope", "linear"):
         shutil.copy(GOLDEN_ROOT / "cases" / "op" / f"{name}.pb", tmp_path / "recordings")
     _, _, summary = step(CHECK, tmp_path, programs, recordings="recordings")
-    folder = kept(tmp_path)
+    folder = artefact(tmp_path)
     assert {path.name for path in folder.iterdir()} == {"report.html", "report.md", "report.xml", "log.txt"}
     assert (folder / "report.md").read_text(encoding="utf-8") == summary
     tests = {test.get("name") for test in ElementTree.parse(folder / "report.xml").iter("testcase") if not len(test)}
@@ -123,7 +123,7 @@ def test_a_level_that_is_not_reached_fails(tmp_path: Path, programs: Path) -> No
 def test_a_wrong_recording_fails_and_the_summary_has_its_diagnosis(tmp_path: Path, programs: Path) -> None:
     golden = read(GOLDEN_ROOT / "cases" / "op" / "rope.pb")
     unrotated = {f"output.{name}": golden[f"input.{name}", 0].array for name in ("q", "k")}
-    tensors = [Tensor(one.info, unrotated.get(one.info.name, one.array)) for one in golden]
+    tensors = [Tensor(item.info, unrotated.get(item.info.name, item.array)) for item in golden]
     write(tmp_path / "rope.pb", replace(golden, tensors=tensors))
     status, _, summary = step(CHECK, tmp_path, programs, recordings=".")
     assert status == 1 and "**rope.not\\_applied**" in summary and "- fix: " in summary
@@ -133,11 +133,11 @@ def test_a_folder_without_recordings_fails_and_the_summary_says_so(tmp_path: Pat
     (tmp_path / "empty").mkdir()
     status, _, summary = step(CHECK, tmp_path, programs, recordings="empty")
     assert status == 2 and "no recording" in summary
-    assert {path.name for path in kept(tmp_path).iterdir()} == {"log.txt"}
+    assert {path.name for path in artefact(tmp_path).iterdir()} == {"log.txt"}
 
 
 def test_inputs_are_no_part_of_a_script() -> None:
-    assert not [one["name"] for one in ACTION["runs"]["steps"] if "${{" in one.get("run", "")]
+    assert not [part["name"] for part in ACTION["runs"]["steps"] if "${{" in part.get("run", "")]
 
 
 def test_the_page_shows_its_use_in_at_most_ten_lines_with_inputs_that_there_are() -> None:
@@ -145,5 +145,5 @@ def test_the_page_shows_its_use_in_at_most_ten_lines_with_inputs_that_there_are(
     (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
     assert len(block.splitlines()) <= 10
     (job,) = yaml.safe_load(block)["jobs"].values()
-    (use,) = [one for one in job["steps"] if "qwen3-parity" in one.get("uses", "")]
+    (use,) = [part for part in job["steps"] if "qwen3-parity" in part.get("uses", "")]
     assert set(use["with"]) <= set(ACTION["inputs"])

@@ -37,13 +37,13 @@ sys.meta_path.insert(0, Missing())
 from qwen3_parity.cli import main
 main({arguments})
 """
-_EXTRAS = sorted({one for packages in extras.EXTRAS.values() for one in packages})
+_EXTRAS = sorted({package for packages in extras.EXTRAS.values() for package in packages})
 
 
 def alone(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A command in a process that has no package of any extra."""
     code = _ALONE.format(packages=_EXTRAS, arguments=list(arguments))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(one for one in sys.path if one)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(entry for entry in sys.path if entry)}
     command = [sys.executable, "-c", code]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
@@ -67,10 +67,10 @@ def test_the_judge_runs_without_any_extra(tmp_path: Path, arguments: tuple[str, 
 
 def test_a_folder_is_diagnosed_without_any_extra_but_for_its_tokenizer(tmp_path: Path) -> None:
     golden = read(GOLDEN_ROOT / "cases" / "tokenization" / "words.pb")
-    next(one for one in golden.tokenization.encoding if one.id).id[0] += 1
+    next(encoding for encoding in golden.tokenization.encoding if encoding.id).id[0] += 1
     write(tmp_path / "words.pb", golden)
     network = read(PLAIN)
-    norms = [one.info.name.endswith("q_norm") for one in network]
+    norms = [item.info.name.endswith("q_norm") for item in network]
     tensors = [Tensor(t.info, t.array * 2) if norm else t for t, norm in zip(network, norms, strict=True)]
     write(tmp_path / "plain.pb", replace(network, tensors=tensors))
     done = alone(tmp_path, "diagnose", str(tmp_path))
@@ -95,13 +95,13 @@ def test_only_a_model_that_is_streamed_needs_accelerate(tmp_path: Path, monkeypa
     assert done.exit_code == 0, done.output
     done = CliRunner().invoke(main, [*small[:-1], str(tmp_path / "streamed.pb"), "--stream"])
     assert done.exit_code == 2 and "pip install 'qwen3-parity[large]'" in done.output
-    assert [one.name for one in tmp_path.iterdir()] == ["request.pb"]
+    assert [path.name for path in tmp_path.iterdir()] == ["request.pb"]
 
 
 def test_the_demo_names_its_mistake_and_leaves_what_to_do_next(tmp_path: Path) -> None:
     done = CliRunner().invoke(main, ["demo", "--out", str(tmp_path)])
     assert done.exit_code == 0 and "rope.interleaved: pairs adjacent channels" in done.output
-    assert {"decoder", "report.html", "yours.py"} == {one.name for one in tmp_path.iterdir()}
+    assert {"decoder", "report.html", "yours.py"} == {path.name for path in tmp_path.iterdir()}
 
 
 def test_what_the_demo_leaves_records_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -120,7 +120,10 @@ def test_the_doctor_knows_every_command_and_the_goldens() -> None:
 def test_the_extras_are_the_projects_and_the_references_floors_those_that_are_checked() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["optional-dependencies"]
     del project["dev"]
-    packages = {name: tuple(re.split("[<>=]", one)[0] for one in wanted) for name, wanted in project.items()}
+    packages = {
+        name: tuple(re.split("[<>=]", requirement)[0] for requirement in requirements)
+        for name, requirements in project.items()
+    }
     assert packages == extras.EXTRAS
     for name, (first, beyond) in SUPPORTED.items():
         assert f"{name}>={'.'.join(map(str, first))},<{'.'.join(map(str, beyond))}" in project["reference"]
@@ -132,15 +135,17 @@ TEXT: dict[str, Any] = {"capture_output": True, "text": True, "check": False}
 def pythons() -> list[str]:
     """The oldest and the newest Python of those that the project's classifiers name and that are installed."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    found = []
-    for name in (one.rpartition(" ")[2] for one in project["classifiers"] if ":: Python ::" in one):
+    pythons = []
+    for name in (
+        classifier.rpartition(" ")[2] for classifier in project["classifiers"] if ":: Python ::" in classifier
+    ):
         on_path, by_pyenv = shutil.which(f"python{name}"), Path.home().glob(f".pyenv/versions/{name}.*/bin/python")
-        for one in filter(None, (on_path, *map(str, by_pyenv))):
-            said = subprocess.run([one, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], **TEXT)
+        for python in filter(None, (on_path, *map(str, by_pyenv))):
+            said = subprocess.run([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"], **TEXT)
             if said.stdout.strip() == name:
-                found.append(one)
+                pythons.append(python)
                 break
-    return list(dict.fromkeys((found[:1] or [sys.executable]) + found[-1:]))
+    return list(dict.fromkeys((pythons[:1] or [sys.executable]) + pythons[-1:]))
 
 
 PYTHONS = pythons()
@@ -179,8 +184,8 @@ def test_the_sdist_builds_the_same_wheel(built: dict[str, Path]) -> None:
 @pytest.mark.slow
 def test_of_the_tests_those_that_judge_travel_and_nothing_that_seeds(built: dict[str, Path]) -> None:
     names = [name for name in hashes(built["wheel"]) if "test" in name.rpartition("/")[2] or "detection" in name]
-    judging = [f"test_parity_{one}.py" for one in ("components", "plumbing", "tokenization")]
-    assert sorted(names) == [f"qwen3_parity/tests/{one}" for one in ("conftest.py", *judging)]
+    judging = [f"test_parity_{name}.py" for name in ("components", "plumbing", "tokenization")]
+    assert sorted(names) == [f"qwen3_parity/tests/{name}" for name in ("conftest.py", *judging)]
 
 
 @dataclass(frozen=True)
@@ -200,7 +205,7 @@ class Home:
     @property
     def size(self) -> int:
         """In bytes."""
-        return sum(one.stat().st_size for one in self.root.rglob("*") if one.is_file() and not one.is_symlink())
+        return sum(path.stat().st_size for path in self.root.rglob("*") if path.is_file() and not path.is_symlink())
 
 
 ENVIRONMENTS = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "qwen3-parity" / "versions"
@@ -218,33 +223,33 @@ VERSIONS = {
 @pytest.fixture
 def versioned(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path: Path) -> Home:
     """The wheel beside the `VERSIONS` of the test's parameter; skips, visibly, where they cannot be installed."""
-    there, wanted = Home(ENVIRONMENTS / request.param, tmp_path), VERSIONS[request.param]
+    there, versions = Home(ENVIRONMENTS / request.param, tmp_path), VERSIONS[request.param]
     if not (there.root / "ready").is_file():
         shutil.rmtree(there.root, ignore_errors=True)
         subprocess.run([sys.executable, "-m", "venv", str(there.root)], check=True)
-        install = [there.root / "bin" / "pip", "install", "--quiet", *wanted, str(built["wheel"])]
-        if (made := subprocess.run(install, **TEXT)).returncode:
-            pytest.skip(f"no environment with {', '.join(wanted)}: {made.stderr.strip()[-300:]}")
+        install = [there.root / "bin" / "pip", "install", "--quiet", *versions, str(built["wheel"])]
+        if (done := subprocess.run(install, **TEXT)).returncode:
+            pytest.skip(f"no environment with {', '.join(versions)}: {done.stderr.strip()[-300:]}")
         (there.root / "ready").touch()
     there.run("pip", "install", "--quiet", "--force-reinstall", "--no-deps", str(built["wheel"]))
     print(f"{request.param}: {', '.join(sorted(there.run('pip', 'freeze').splitlines()))}")
     return there
 
 
-@pytest.fixture(scope="module", params=PYTHONS, ids=lambda one: "-".join(Path(one).parts[-3:]))
+@pytest.fixture(scope="module", params=PYTHONS, ids=lambda python: "-".join(Path(python).parts[-3:]))
 def home(request: pytest.FixtureRequest, built: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Home:
     """The base install of a Python; it is measured, then pytest joins it."""
     folder = tmp_path_factory.mktemp("home")
     subprocess.run([request.param, "-m", "venv", str(folder / "home")], check=True)
-    made = Home(folder / "home", folder / "empty")
-    made.empty.mkdir()
-    before = made.size
-    made.run("pip", "install", "--quiet", "--disable-pip-version-check", str(built["wheel"]))
-    megabytes = (made.size - before) / 1e6
-    print(f"the base install under {made.run('python', '--version').strip()}: {megabytes:.0f} MB")
+    installed = Home(folder / "home", folder / "empty")
+    installed.empty.mkdir()
+    before = installed.size
+    installed.run("pip", "install", "--quiet", "--disable-pip-version-check", str(built["wheel"]))
+    megabytes = (installed.size - before) / 1e6
+    print(f"the base install under {installed.run('python', '--version').strip()}: {megabytes:.0f} MB")
     assert megabytes <= 150
-    made.run("pip", "install", "--quiet", "--disable-pip-version-check", "pytest>=9.0")
-    return made
+    installed.run("pip", "install", "--quiet", "--disable-pip-version-check", "pytest>=9.0")
+    return installed
 
 
 @pytest.mark.slow

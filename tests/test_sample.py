@@ -40,6 +40,6 @@ def collected(tmp_path: Path) -> list[str]:
 
 
 def test_of_a_sample_the_first_of_each_n_that_are_not_slow_is_run_in_every_file(collected: list[str]) -> None:
-    of_many, some = [f"test_of_many[{number}]" for number in (0, 3, 6)], ["test_some_slow_already[0]"]
-    some += ["test_some_slow_already[4]", "test_whole[0]", "test_whole[1]"]
-    assert collected == [f"{file}.py::{test}" for file in ("test_one", "test_two") for test in of_many + some]
+    of_many, always = [f"test_of_many[{number}]" for number in (0, 3, 6)], ["test_some_slow_already[0]"]
+    always += ["test_some_slow_already[4]", "test_whole[0]", "test_whole[1]"]
+    assert collected == [f"{file}.py::{test}" for file in ("test_one", "test_two") for test in of_many + always]

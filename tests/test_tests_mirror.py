@@ -71,9 +71,9 @@ def used(tree: ast.Module) -> Iterator[str]:
                 yield from said(text)
                 yield from (f"a word: {word}" for word in text.split())
             case ast.ImportFrom(module=str(module), names=names):
-                yield from (module, *(f"{module}.{one.name}" for one in names), *(one.name for one in names))
+                yield from (module, *(f"{module}.{alias.name}" for alias in names), *(alias.name for alias in names))
             case ast.Import(names=names):
-                yield from (one.name for one in names)
+                yield from (alias.name for alias in names)
             case ast.Name(id=name):
                 yield name
             case ast.Attribute(value=ast.Name(id=name), attr=attribute):
@@ -82,7 +82,7 @@ def used(tree: ast.Module) -> Iterator[str]:
                 yield attribute
 
 
-def made(tree: ast.Module) -> Iterator[str]:
+def marks_of(tree: ast.Module) -> Iterator[str]:
     """What a module can be known by: the names that it defines, and what its literals say."""
     for node in tree.body:
         match node:
@@ -103,8 +103,8 @@ def unnamed() -> set[str]:
     """
     by_tests = {mark for tree in files().values() for mark in used(tree)}
     mirrored = {path.with_name(path.name.removeprefix("test_")).relative_to(TESTS).as_posix() for path in files()}
-    marks = {name: {*made(ast.parse(path.read_text(encoding="utf-8")))} for name, path in modules().items()}
-    owners = Counter(mark for own in marks.values() for mark in own)
+    marks = {name: {*marks_of(ast.parse(path.read_text(encoding="utf-8")))} for name, path in modules().items()}
+    owners = Counter(mark for own_marks in marks.values() for mark in own_marks)
     left = set()
     for name in modules():
         package, _, rest = name.partition(".")

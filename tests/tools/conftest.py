@@ -118,12 +118,12 @@ def world() -> World:
     weights = _weights(draw)
     tensors: list[Tensor] = []
     inv_freq = ops.inv_freq.forward(HEAD_DIM, 100.0).astype(np.float32)
-    given = {}
+    inputs = {}
     for stack, mask in (("encoder", ENCODER_MASK), ("decoder", DECODER_MASK)):
-        given[f"input.{stack}_input_ids"] = draw.integers(0, VOCAB, mask.shape)
-        given[f"input.{stack}_attention_mask"] = mask
-        given[f"input.{stack}_position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
-    tensors += [_tensor(name, value, 0) for name, value in given.items()]
+        inputs[f"input.{stack}_input_ids"] = draw.integers(0, VOCAB, mask.shape)
+        inputs[f"input.{stack}_attention_mask"] = mask
+        inputs[f"input.{stack}_position_ids"] = np.maximum(np.cumsum(mask, axis=1) - 1, 0)
+    tensors += [_tensor(name, value, 0) for name, value in inputs.items()]
 
     config = pb.ModelConfig(
         model_type="qwen3",
@@ -149,18 +149,20 @@ def world() -> World:
         known.update({(f"{prefix}{name}", step): value for name, value in named.items()})
 
     known["encoder.inv_freq", 0] = known["decoder.inv_freq", 0] = inv_freq
-    tables("encoder.", given["input.encoder_position_ids"], 0)
-    tables("decoder.encoder_", given["input.encoder_position_ids"], 0)
+    tables("encoder.", inputs["input.encoder_position_ids"], 0)
+    tables("decoder.encoder_", inputs["input.encoder_position_ids"], 0)
     start = 0
     for step, length in enumerate(STEPS):
-        tables("decoder.", given["input.decoder_position_ids"][:, start : start + length], step)
+        tables("decoder.", inputs["input.decoder_position_ids"][:, start : start + length], step)
         start += length
-    made = dict(known)
-    scope = Scope(config, given, STEPS)
-    spec_run(weights, scope, known, lambda step, name, value: made.__setitem__((name, step), value), SEQUENTIAL_FLOAT32)
+    values = dict(known)
+    scope = Scope(config, inputs, STEPS)
+    spec_run(
+        weights, scope, known, lambda step, name, value: values.__setitem__((name, step), value), SEQUENTIAL_FLOAT32
+    )
     names = [name for _, block in Network(config, frozenset({"encoder", "decoder"})).blocks() for name in block]
     for step in range(len(STEPS)):
-        tensors += [_tensor(name, made[name, step], step) for name in names if (name, step) in made]
+        tensors += [_tensor(name, values[name, step], step) for name in names if (name, step) in values]
     case = pb.Case(name="hand/made", mode=pb.ENCODER_DECODER, config=config, steps=STEPS)
     case.checkpoint.add(role="encoder", name="e", sha256=bytes(32))
     case.checkpoint.add(role="decoder", name="d", sha256=bytes([1] * 32))
