@@ -68,10 +68,7 @@ def test_a_checkpoint_that_is_named_like_a_way_out_is_looked_for_nowhere(tmp_pat
     assert checkpoint_path(golden, pb.Checkpoint(name="../..")) is None
 
 
-SCALED = pytest.param("weight.scaled", marks=pytest.mark.slow)  # the whole library is asked
-
-
-@pytest.mark.parametrize("name", ["rope.interleaved", "pre_tokens.digits_by_three", "edit.constant", SCALED])
+@pytest.mark.parametrize("name", ["rope.interleaved", "pre_tokens.digits_by_three", "edit.constant", "weight.scaled"])
 def test_a_mistake_is_shown_with_what_to_do(name: str) -> None:
     lines = said("show", name).splitlines()
     assert lines[0] == name and any(line.startswith("fix: ") for line in lines)

@@ -47,12 +47,14 @@ def known_mistake(name: str, weights_of: Weights) -> Known | None:
     """The mistake of a name, None where there is none; the search ends at the first golden that shows it."""
     if name in EDITS:
         return Known(name, ("a golden's graph",), (EDITS[name],), EDIT_FIX)
+    if name in FITTED:  # of no committed golden: nobody needs to ask
+        return Known(name, (), FITTED[name][:1], FITTED[name][1])
     if (known := _of_texts().get(name)) is not None:
         return known
     for case in _CASES if "." in name else ():
         if (known := _of_case(case, weights_of).get(name)) is not None:
             return known
-    return Known(name, (), (FITTED[name][0],), FITTED[name][1]) if name in FITTED else None
+    return None
 
 
 def mistake_names(weights_of: Weights) -> list[str]:
