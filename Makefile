@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
+# Two files of tests at a time, as conftest.py has them in order: the long ones first.
+TWO := -n 2 --dist loadfile --no-loadscope-reorder
+
 .PHONY: parity test check tests settings lint types slow bench detection families cuda goldens engines schema java cpp docs clean
 
 .venv/ready: pyproject.toml
@@ -20,12 +23,11 @@ check: lint types
 
 tests: export PYTHONDONTWRITEBYTECODE =
 tests: .venv/ready  ## a hundred processes start: each would compile the sources again
-	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest -n 2 --dist loadfile
+	OMP_NUM_THREADS=1 TOKENIZERS_PARALLELISM=false $(BIN)/python -m pytest $(TWO)
 
 # What the tests must not depend on, each alone: `make --keep-going settings`, an hour and a half on two cores.
 SETTINGS := threads-1 threads-2 kernels-default kernels-avx2 one-process random-order busy newest-python
 PYTEST := $(BIN)/python -m pytest -q
-TWO := -n 2 --dist loadfile
 SEED ?= 1
 NEWEST ?= python3.13
 

@@ -1,5 +1,5 @@
-"""Collected once, and not walked by the garbage collector; of tests with many parameters `make test` runs a sample, and
-property tests draw the same examples each time.
+"""Collected once, and not walked by the garbage collector; long files come first; of tests with many parameters
+`make test` runs a sample, and property tests draw the same examples each time.
 """
 
 import gc
@@ -15,6 +15,10 @@ settings.register_profile("fresh", derandomize=False, database=None, deadline=No
 settings.load_profile("same")
 
 
+LONG = ("tests/ports/", "tests/test_document_commands", "tests/parity/test_parity_components", "tests/tools/")
+"""Where a file can take half a minute: begun last, one process would wait for the other."""
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
 def pytest_collection() -> Generator[None, object, object]:
     """The collector leaves out what lives until the end: PyTorch, Hugging Face's modules, ten thousand tests."""
@@ -28,10 +32,11 @@ def pytest_collection() -> Generator[None, object, object]:
 
 @pytest.hookimpl(tryfirst=True)  # before anybody leaves out tests, or puts them in another order
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`sample(every=n)`: of a test's parameters the first of each n stay as they are, the others become slow.
+    """Long files come first; `sample(every=n)`: the first of each n parameters stay as they are, others become slow.
 
     Where parameters are multiplied, n has no divisor in common with how many the inner ones are: all of them come up.
     """
+    items.sort(key=lambda item: next((at for at, path in enumerate(LONG) if item.nodeid.startswith(path)), len(LONG)))
     counts = Counter[str]()
     for item in items:
         sample = item.get_closest_marker("sample")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,24 +38,25 @@ ROOMS = sorted(
 )
 
 
-def bound(tree: ast.AST) -> Iterator[str]:
-    """Every name that is bound in a file: variables, fields, arguments, functions, classes, names of imports."""
-    for node in ast.walk(tree):
-        match node:
-            case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
-                yield name
-            case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(asname=str(name)):
-                yield name
+def bound(node: ast.AST) -> str | None:
+    """The name that a node binds: a variable, field, argument, function, class, or a name of an import."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()) | ast.arg(arg=name) | ast.ExceptHandler(name=str(name)):
+            return name
+        case ast.FunctionDef(name=name) | ast.ClassDef(name=name) | ast.alias(asname=str(name)):
+            return name
+    return None
 
 
 def counted(source: str) -> Counter[str]:
     """The names that name nothing; `self` has an `other`, and where a `left` is bound, `right` is its opposite."""
-    tree = ast.parse(source)
-    names = Counter(name for name in bound(tree) if name.lstrip("_") in NOTHING)
-    for node in ast.walk(tree):
+    nodes = list(ast.walk(ast.parse(source)))
+    every = Counter(filter(None, map(bound, nodes)))
+    names = Counter({name: count for name, count in every.items() if name.lstrip("_") in NOTHING})
+    for node in nodes:
         if isinstance(node, ast.arguments) and [arg.arg for arg in node.args[:2]] == ["self", "other"]:
             names["other"] -= 1
-    if "left" in bound(tree):
+    if "left" in every:
         del names["right"]
     return +names
 

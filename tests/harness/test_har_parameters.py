@@ -73,7 +73,7 @@ def living_element(name: str, recording: Recording) -> tuple[int, ...]:
     return int(recording[f"input.{stack}_input_ids", 0].array[0, 0]), 3
 
 
-@pytest.mark.sample(every=7)
+@pytest.mark.sample(every=17)
 @pytest.mark.parametrize("name", NAMES)
 def test_har_03_one_changed_element_of_any_parameter_is_found(
     name: str, golden: Golden, recorded: Callable[..., Recording]

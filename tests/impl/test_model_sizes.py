@@ -35,6 +35,7 @@ def with_sentinels(name: str, shape: Shape) -> Shape:
     return (shape[0] + SENTINELS, shape[1]) if name in (EMBEDDING, HEAD) else shape
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_parameter_is_mapped_from_a_tensor_of_its_shape(name: str) -> None:
     shapes = {key: tuple(value.shape) for key, value in ours(name).named_parameters(remove_duplicate=False)}

@@ -179,6 +179,7 @@ def test_a_port_in_python_is_put_right_by_what_next_says(tmp_path: Path, monkeyp
     assert (said["exit_code"], said["verdict"]) == (0, "parity")
 
 
+@pytest.mark.slow
 def test_a_dump_is_put_right_by_what_next_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     import numpy_port

@@ -83,6 +83,7 @@ def _accelerated(model: nn.Module) -> Iterator[None]:
 @contextmanager
 def _compiled(model: nn.Module) -> Iterator[None]:
     inner = model.forward
+    torch.compiler.reset()  # all families' forwards are one wrapper's: after a few of them nothing more is compiled
     model.forward = torch.compile(inner, dynamic=True)
     try:
         yield

@@ -162,6 +162,7 @@ def test_the_committed_files_say_the_same_in_both_forms(tiny: Path, tmp_path: Pa
     assert separate.chat_template == both.chat_template is not None
 
 
+@pytest.mark.slow
 def test_the_real_files_say_the_same_in_both_forms(real: Path, tmp_path: Path) -> None:
     for name in ("vocab.json", "merges.txt", "tokenizer_config.json", "chat_template.jinja"):
         shutil.copy(real / name, tmp_path)

@@ -90,6 +90,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, *faults: Any) -> Judged:
 Q, K = (f"decoder.layers.{{layer}}.merged_attn.{name}_norm" for name in "qk")
 
 
+@pytest.mark.slow
 def test_answers_are_judged_by_place_and_by_words(monkeypatch: pytest.MonkeyPatch) -> None:
     both = answered(monkeypatch, fault(Q, "the norm is left out"), fault(K, "not normed"))
     assert (both.caught, both.blamed, both.is_right) == (True, True, True)

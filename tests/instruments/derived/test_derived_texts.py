@@ -65,7 +65,7 @@ def test_the_mistakes_of_tokenizers_that_never_show_are_listed_with_a_reason(
 SHOWN = " ".join(EVERY.keys() - SILENT.keys())
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=9)
 @pytest.mark.parametrize(
     "names",
     [*OF_TEXT.values(), pytest.param(SHOWN, marks=pytest.mark.slow)],

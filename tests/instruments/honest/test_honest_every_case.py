@@ -69,6 +69,7 @@ def off_by_one_part_in_1000(runner: EncoderDecoder) -> Iterable[Patch]:
     return ((nn.Linear, "forward", forward),)
 
 
+@pytest.mark.slow
 def test_a_variation_that_is_not_honest_raises_alarms(tmp_path: Path) -> None:
     wrong = Variation("wrong", "projections a thousandth too large", ours(off_by_one_part_in_1000))
     ((_, diagnosis),) = diagnosed(wrong, [ONE], tmp_path)

@@ -39,7 +39,7 @@ def test_there_are_many_variations_each_with_a_name_of_its_own() -> None:
     assert len({variation.name for variation in VARIATIONS}) == len(VARIATIONS) >= 28
 
 
-@pytest.mark.sample(every=14)
+@pytest.mark.sample(every=29)
 @pytest.mark.parametrize("variation", QUICK, ids=lambda variation: variation.name)
 def test_an_honest_variation_passes_and_nobody_is_blamed(variation: Variation, tmp_path: Path) -> None:
     path = next(path for path in FEW if variation.applies(read(path)))

@@ -58,6 +58,7 @@ def test_a_bug_of_each_kind_is_caught_and_named_with_all_and_with_some_taps(
     ]
 
 
+@pytest.mark.slow
 def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
     written = rows(
         tmp_path / "rows.json",
@@ -73,6 +74,7 @@ def test_every_so_manieth_bug_alone_is_run(tmp_path: Path) -> None:
     assert len({entry["bug"] for entry in written}) == 1
 
 
+@pytest.mark.slow
 def test_a_draw_is_that_of_its_seed() -> None:
     drawn, again, differently = (chosen("kernels", ("kernel/*",), draw=9, seed=seed) for seed in (1, 1, 2))
     assert drawn == again != differently and len(set(drawn)) == 9 and set(drawn) <= set(chosen("kernels", ()))

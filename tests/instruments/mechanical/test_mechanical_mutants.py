@@ -171,6 +171,7 @@ def test_a_mutant_of_a_line_that_no_case_runs_is_not_run(by_key: dict[str, Mutan
     assert run(by_key["modeling_qwen3_encdec _loss constant: 0 → 1"], reference).outcome != "unreached"
 
 
+@pytest.mark.slow
 def test_the_change_of_one_process_stays_in_it(by_key: dict[str, Mutant], reference: Unchanged) -> None:
     import qwen3_encdec.rope as ours
 

@@ -165,6 +165,7 @@ def test_what_a_run_alone_shows_the_verification_does_not_claim(name: str, tmp_p
     assert not of_network(next(entry for entry in loading.MUTANTS if entry.name == name), tmp_path)
 
 
+@pytest.mark.slow
 def test_what_the_table_of_names_has_wrong_the_verification_shares_and_the_diagnosis_finds(tmp_path: Path) -> None:
     mutant = next(entry for entry in catalogue() if entry.name == "own/loader-table")
     assert not of_network(mutant, tmp_path)
@@ -195,6 +196,7 @@ def test_a_bug_in_a_process_of_its_own_comes_to_the_same(outcomes: Mapping[str, 
     assert run_mutant(mutant).judged == outcomes[f"{mutant.name} on {mutant.cases[0]}"]
 
 
+@pytest.mark.slow
 def test_the_command_runs_bugs_of_loaders_with_all_others() -> None:
     ran = CliRunner().invoke(mutants, ["FNL-01/*", "HED-05/*", "--json", "--all-cases"])
     assert ran.exit_code == 0, ran.output

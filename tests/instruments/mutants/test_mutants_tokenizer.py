@@ -70,6 +70,7 @@ def test_every_stage_has_a_bug_of_its_own() -> None:
     assert list(FIRST) == list(STAGES) and all(MUTANTS[name].wrong == {stage} for stage, name in FIRST.items())
 
 
+@pytest.mark.slow
 def test_a_bug_of_a_tokenizer_is_caught_wherever_it_should_show(outcomes: Sequence[Outcome]) -> None:
     silent = [
         f"{outcome.name} on {case.case}"
@@ -185,6 +186,7 @@ def test_the_command_runs_bugs_of_tokenizers_by_their_names() -> None:
     assert totals == {"mutants": 2, "caught": 2, "blamed": 2, "named": 0, "failures": 0}
 
 
+@pytest.mark.slow
 def test_with_all_cases_a_bug_of_a_tokenizer_meets_every_tokenization_and_nothing_else() -> None:
     ran = CliRunner().invoke(mutants, ["TKS-16", "--blame-only", "--all-cases", "--json"])
     (mutant,) = json.loads(ran.stdout)["mutants"]

@@ -40,6 +40,7 @@ def run(*arguments: object) -> Result:
     return CliRunner().invoke(main, [str(argument) for argument in arguments])
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", COMMITTED)
 def test_every_tensor_is_there_as_it_is_stored(name: str, committed_export: Callable[[str], Path]) -> None:
     stored = read_directory(CHECKPOINTS / name)

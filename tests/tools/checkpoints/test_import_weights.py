@@ -43,6 +43,7 @@ def refused(folder: Path, *words: str) -> None:
     assert sorted(path.name for path in folder.parent.iterdir()) == before
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("name", COMMITTED)
 def test_a_committed_checkpoint_comes_back_byte_for_byte(
     name: str, committed_export: Callable[[str], Path], tmp_path: Path

@@ -86,6 +86,7 @@ def test_a_difference_far_behind_is_named_by_its_place(tmp_path: Path, monkeypat
     assert code == 1 and "from character 16384" in "".join(output.split("\n")), output
 
 
+@pytest.mark.slow
 def test_a_long_text_becomes_a_golden_of_its_pieces(tmp_path: Path) -> None:
     text, golden, candidate = LINES * 300, tmp_path / "g.pb", tmp_path / "c.pb"
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")

@@ -141,6 +141,7 @@ def test_every_case_that_was_asked_for_is_counted(tmp_path: Path) -> None:
     assert "nothing was judged, and that is a failure: 4 of 4 cases without an answer" in done.stdout
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("jobs", [1, 2])
 @pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupt_keeps_the_verdicts(number: signal.Signals, code: int, jobs: int, tmp_path: Path) -> None:

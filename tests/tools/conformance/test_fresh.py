@@ -384,6 +384,7 @@ def test_a_golden_of_the_specification_has_floors_digests_and_parameters(tmp_pat
     )
 
 
+@pytest.mark.slow
 def test_the_command_saves_diagnoses_and_asks_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     wrong = tmp_path / "wrong.py"

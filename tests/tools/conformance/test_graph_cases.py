@@ -168,6 +168,7 @@ def asked(folder: Path, tmp_path: Path) -> Callable[[bool, int], tuple[int, str]
     return ask
 
 
+@pytest.mark.slow
 def test_a_port_is_asked_for_fresh_cases_over_the_pipe(
     asked: Callable[[bool, int], tuple[int, str]], tmp_path: Path
 ) -> None:

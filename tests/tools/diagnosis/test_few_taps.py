@@ -235,6 +235,7 @@ def late_and_biased(site: Site) -> Result:
     return exact(truth(replace(site, inputs=(moved,), parameters={**site.parameters, "bias": bias})))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("tap", "wrong", "name"),
     [

@@ -53,6 +53,7 @@ def test_relative_error_and_cosine_are_those_of_float64(pair):
             assert metrics.cosine == pytest.approx(plain, abs=1e-6)
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 @pytest.mark.parametrize("factor", [-1, -1e-3, 1e-3, 0.12, 0.13, 0.4, 1 - 1e-3, 1 + 1e-3, 8, 1e3])
 @pytest.mark.parametrize("shape", [(1,), (3 * TILE // WIDE, WIDE), (2 * TILE + 7,)])

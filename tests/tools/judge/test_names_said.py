@@ -93,6 +93,7 @@ def test_a_fault_has_its_place_as_it_is_said_and_its_taps_as_the_files_have_them
     assert "merged_attn" not in json.dumps([fault["explanations"], fault["others"], fault["record_next"]])
 
 
+@pytest.mark.slow
 def test_a_folder_says_it_by_the_cases_that_a_mistake_is_in(folder: Path) -> None:
     both = json.loads(said("diagnose", folder, "--json"))
     entries = [*both["mistakes"], *both["apart"]]

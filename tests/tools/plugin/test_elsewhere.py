@@ -133,6 +133,7 @@ def test_red_tests_are_named_those_first_whose_op_is_wrong_and_the_rest_is_count
     assert list(red_tests([], [])) == []
 
 
+@pytest.mark.slow
 def test_a_traceback_of_ones_own_choice_names_each_red_test_once(project: Path) -> None:
     text = "\n".join(run(project, "--tb=line").lines)
     assert text.count("FAILED test_theirs.py::test_taps[q_norm]") == 1

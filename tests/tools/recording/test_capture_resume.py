@@ -133,7 +133,7 @@ def test_a_killed_capture_goes_on_at_the_layer_where_it_stopped(
     assert list(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("stop", [("hf", 2), ("hf", 7), ("spec", 0), ("spec", 4), ("spec", 13)])
 def test_a_capture_that_is_broken_off_goes_on_where_it_stopped(
     stop: tuple[str, int], uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -104,6 +104,7 @@ def test_a_diagnosis_says_it_in_text_json_and_page(wrong: Path, tmp_path: Path) 
     assert page.read_text().count(f"<code>{said}</code>") == 1
 
 
+@pytest.mark.slow
 def test_a_folders_diagnosis_says_it_too(wrong: Path, tmp_path: Path) -> None:
     (tmp_path / "decoder").mkdir()
     shutil.copy(wrong, tmp_path / "decoder" / "plain.pb")
@@ -113,6 +114,7 @@ def test_a_folders_diagnosis_says_it_too(wrong: Path, tmp_path: Path) -> None:
     assert [mistake["origins"] for mistake in diagnosis["mistakes"]] == [[said]]
 
 
+@pytest.mark.slow
 def test_nothing_is_said_where_no_line_is_known(wrong: Path, tmp_path: Path) -> None:
     recording = read(wrong)
     run = pb.Run()

@@ -84,7 +84,11 @@ def test_two_mistakes_at_once_are_shown_both() -> None:
 
 @pytest.mark.parametrize(
     ("typed", "near"),
-    [("decoder/plian", "decoder/plain"), ("MSK-201", "MSK-20"), ("rope.interleavd", "rope.interleaved")],
+    [
+        ("decoder/plian", "decoder/plain"),
+        ("MSK-201", "MSK-20"),
+        pytest.param("rope.interleavd", "rope.interleaved", marks=pytest.mark.slow),  # asks the whole library
+    ],
 )
 def test_a_typo_is_answered_with_the_nearest_name(typed: str, near: str) -> None:
     (line,) = (line for line in said("show", typed, code=2).splitlines() if "did you mean " in line)

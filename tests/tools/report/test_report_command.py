@@ -109,6 +109,7 @@ def test_markdown_says_which_levels_are_reached(tmp_path: Path) -> None:
     assert "\nLevels reached: reader.\n" in run(tmp_path / "recordings", "--format", "markdown").stdout
 
 
+@pytest.mark.slow
 def test_a_right_candidate_beside_a_wrong_one(seeded, tmp_path: Path) -> None:
     done = run(seeded.path, "--against", CASES / "decoder/plain.pb", "--format", "markdown")
     assert done.exit_code == 1 and "Beside it" in done.stdout and "parity" in done.stdout.splitlines()[-1]
@@ -178,6 +179,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 def test_six_writers_of_one_history_lose_no_line(tmp_path: Path) -> None:
     history = tmp_path / "history.jsonl"
     writers = [subprocess.Popen([sys.executable, "-c", WRITER, str(history), str(index)]) for index in range(6)]

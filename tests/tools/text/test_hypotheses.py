@@ -185,7 +185,7 @@ MADE: dict[str, tuple[str, Change]] = {
 }
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("name", MADE)
 def test_a_mistake_made_by_hand_is_named(name: str) -> None:
     case, change = MADE[name]

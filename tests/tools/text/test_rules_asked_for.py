@@ -152,6 +152,7 @@ def copied(module: Any, _: pb.Case, directory: Path) -> Runner:
     return runner_of(module.ByteLevelTokenizer.from_directory(directory))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("says", RULES)
 def test_a_rule_that_is_broken_is_red_where_it_is_asked_for_and_green_elsewhere(says: str, tmp_path: Path) -> None:
     rule = RULES[says]

@@ -50,7 +50,7 @@ def mistaken(mistake: str) -> Iterator[Any]:
         yield network()
 
 
-@pytest.mark.sample(every=9)
+@pytest.mark.sample(every=17)
 @by_mistake
 @pytest.mark.parametrize("level", ["modules", "layers"])
 def test_a_mistake_in_the_references_source_is_said_as_that_edit(mistake: str, level: str, tmp_path: Path) -> None:
@@ -120,6 +120,7 @@ def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     assert by_edits.stopped and by_edits.work < 50_000_000
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("limit", "says"), [("work", "diagnose --effort 4"), ("deadline", "--budget cut the search")])
 def test_a_network_with_a_graph_is_searched_as_long_as_is_asked_for(limit: str, says: str, tmp_path: Path) -> None:
     model = network()

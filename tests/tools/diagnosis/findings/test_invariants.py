@@ -192,6 +192,7 @@ def test_what_was_rounded_before_the_op_is_told(mistake: str) -> None:
     assert best.name == "invariant.grid" and f"{reads.rpartition('.')[2]} is rounded" in best.says and text in best.says
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("mistake", DONE)
 def test_what_an_op_breaks_is_told_first_and_reproduces_the_numbers(mistake: str) -> None:
     name, text, *done = DONE[mistake]

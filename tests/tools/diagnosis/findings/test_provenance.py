@@ -231,6 +231,7 @@ GRAPHS: dict[str, tuple[str, str, int, Change, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("change_name", GRAPHS)
 def test_a_golden_with_a_graph_has_the_same_maps(change_name: str) -> None:
     case, name, step, change, kind, says = GRAPHS[change_name]

@@ -58,6 +58,7 @@ def written(folder: Path, tensors: Tensors, table: Callable[[Rows], tuple[str, s
     return folder
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("in_one", [False, True])
 @pytest.mark.parametrize("table", [as_json, as_object, as_csv, as_tsv])
 def test_raw_files_and_a_table_are_a_dump(
