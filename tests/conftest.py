@@ -27,6 +27,7 @@ def pytest_collection() -> Generator[None, object, object]:
         return (yield)
     finally:
         gc.freeze()
+        gc.set_threshold(50_000, 20, 50)  # what tests leave behind is little
         gc.enable()
 
 

@@ -32,7 +32,7 @@ def real() -> Path:
     return Path(data) / "qwen3-tokenizer"
 
 
-@pytest.fixture(scope="module", params=["tiny", "real"])
+@pytest.fixture(scope="module", params=["tiny", pytest.param("real", marks=pytest.mark.slow)])
 def source(request: pytest.FixtureRequest) -> Path:
     return TINY if request.param == "tiny" else real()
 

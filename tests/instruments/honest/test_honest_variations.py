@@ -63,6 +63,7 @@ def test_a_compiled_variation_passes_at_these_shapes(name: str, cases: list[str]
     assert not alarms(outcomes)
 
 
+@pytest.mark.slow
 def test_most_variations_compute_other_bits(tmp_path: Path) -> None:
     chosen = [named(name) for name in ("sdpa", "rows_alone", "linear_float64", "softmax_exp2", "rope_interleaved")]
     assert not any(outcome.verdicts.identical for variation in chosen for outcome in run(variation, FEW[:1], tmp_path))
@@ -95,6 +96,7 @@ def test_a_variation_with_an_environment_runs_in_it(tmp_path: Path) -> None:
     assert kernels.split()[:2] == ["cpu", "DEFAULT"] and not outcome.alarms
 
 
+@pytest.mark.slow
 def test_rows_alone_are_put_back_in_their_places(tmp_path: Path) -> None:
     def shapes(name: str) -> Mapping[tuple[str, int], tuple[int, ...]]:
         list(run(named(name), FEW[:1], tmp_path))

@@ -37,6 +37,7 @@ def rows(out: Path, *arguments: str) -> list[dict[str, Any]]:
     return written
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("source", "glob"),
     [

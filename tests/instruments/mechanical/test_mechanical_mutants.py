@@ -146,18 +146,21 @@ def test_a_mutant_that_changes_a_number_is_caught_at_its_op(
     assert CAUGHT[key] in judgement.accused
 
 
+@pytest.mark.slow
 def test_a_mutant_that_raises_is_refused(by_key: dict[str, Mutant], reference: Unchanged) -> None:
     judgement = run(by_key["rope rotate_half argument: x.chunk(2, dim=-1) → x.chunk(2)"], reference)
     assert judgement.outcome == "refused"
     assert "rope.py" in judgement.detail
 
 
+@pytest.mark.slow
 def test_an_equivalent_mutant_survives_with_every_bit(by_key: dict[str, Mutant], reference: Unchanged) -> None:
     judgement = run(by_key["rope Qwen3RotaryEmbedding._apply constant: True → False"], reference)
     assert judgement.outcome == "survived"
     assert judgement.identical
 
 
+@pytest.mark.slow
 def test_a_mutant_that_never_ends_is_stopped(
     by_key: dict[str, Mutant], reference: Unchanged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,6 +169,7 @@ def test_a_mutant_that_never_ends_is_stopped(
     assert run(endless, reference).outcome == "timeout"
 
 
+@pytest.mark.slow
 def test_a_mutant_of_a_line_that_no_case_runs_is_not_run(by_key: dict[str, Mutant], reference: Unchanged) -> None:
     assert run(by_key[f"modeling_qwen3_encdec _loss operand: {BY_ITEMS} → total"], reference).outcome == "unreached"
     assert run(by_key["modeling_qwen3_encdec _loss constant: 0 → 1"], reference).outcome != "unreached"

@@ -75,6 +75,7 @@ def outcomes(request: pytest.FixtureRequest) -> Mapping[str, CaseOutcome]:
     }
 
 
+@pytest.mark.slow
 def test_every_bug_is_caught_on_every_checkpoint(outcomes: Mapping[str, CaseOutcome]) -> None:
     assert len(LOADERS) > 60 and len(outcomes) >= len(LOADERS)
     assert [name for name, outcome in outcomes.items() if not outcome.caught or outcome.failure] == []

@@ -138,6 +138,7 @@ def test_a_run_that_raises_is_caught_and_right_only_when_it_had_to_be_refused():
     assert run_mutant(seeded(raising, named=frozenset())).blamed
 
 
+@pytest.mark.slow
 def test_a_mutant_that_hangs_is_stopped_and_the_others_go_on(tmp_path: Path):
     def hangs(patch):
         time.sleep(30)

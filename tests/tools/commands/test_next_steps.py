@@ -152,3 +152,18 @@ def test_a_tokenizer_has_one_stage_to_fix(tmp_path: Path) -> None:
     assert following["do"] == "fix" and following["says"].startswith("at the stage ")
     commands = [following["command"], *(problem["next_step"] for problem in answer["problems"])]
     assert len(commands) > 1 and all(f"--model {tiny}" in command for command in commands)
+
+
+def test_behind_our_own_tokenizer_comes_the_users(tmp_path: Path) -> None:
+    tiny, golden = GOLDEN_ROOT / "tokenizers" / "tiny", tmp_path / "mine.pb"
+    asked = ("check", "--tokenizer", tiny, "--text", "naïve")
+    assert said(*asked)["next"]["do"] == "stop"
+    following = said(*asked, "--out", golden)["next"]
+    assert following["command"] == f"qwen3-parity record --json {golden} --impl MODULE:FACTORY --model {tiny}"
+
+
+def test_where_our_own_tokenizer_is_wrong_there_is_nothing_to_fix(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr("qwen3_encdec.tokenizer.tokenizer.ByteLevelTokenizer.encode", lambda *_, **__: [0])
+    tiny = GOLDEN_ROOT / "tokenizers" / "tiny"
+    answer = said("check", "--tokenizer", tiny, "--text", "naïve")
+    assert answer["next"]["do"] == "stop" and "report the text" in answer["next"]["says"]

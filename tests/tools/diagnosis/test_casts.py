@@ -92,6 +92,7 @@ NORMS = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", NORMS)
 def test_norms_with_more_roundings_are_reported_with_what_is_rounded(name: str, diagnosed: Diagnosed) -> None:
     norm, point = NORMS[name]

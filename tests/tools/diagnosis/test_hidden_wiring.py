@@ -173,7 +173,7 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
 """Case, level, the wrong ops, and their name."""
 
 
-@pytest.mark.sample(every=8)
+@pytest.mark.sample(every=20)
 @pytest.mark.parametrize(
     "bug", [pytest.param(bug, marks=[pytest.mark.slow] * (level == "logits")) for bug, (_, level, *_) in BUGS.items()]
 )
@@ -201,6 +201,7 @@ def test_queries_without_a_key_accuse_nobody() -> None:
     assert [fault.fault.place for fault in outcome.faults] == ["decoder.layers.{layer}.merged_attn.mask"]
 
 
+@pytest.mark.slow
 def test_two_tables_that_are_wrong_alike_are_no_copies_of_each_other() -> None:
     def random_table(site: Site) -> Result:
         return exact(np.random.default_rng(0).random(truth(site).shape))

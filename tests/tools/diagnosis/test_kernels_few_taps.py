@@ -67,7 +67,7 @@ def _by_exchanged_tables(site: Site) -> Result:
     return OPS["rope"].truth(replace(site, inputs=(x, sin, cos)))
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize(
     ("tap", "wrong", "level", "name"),
     [

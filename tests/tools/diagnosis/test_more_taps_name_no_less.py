@@ -41,7 +41,7 @@ BEHIND: dict[str, tuple[tuple[str, ...], Compute, str]] = {
 }
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=5)
 @pytest.mark.parametrize("taps", ["*", "*.output"])
 @pytest.mark.parametrize("kind", BEHIND)
 def test_a_mistake_behind_a_right_tap_has_the_name_that_layer_outputs_give(kind: str, taps: str) -> None:

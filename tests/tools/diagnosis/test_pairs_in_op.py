@@ -106,7 +106,7 @@ def _embeddings_cut_off_for_the_stream(site: Site) -> Result:
     return (np.clip(embedded, -0.5, 0.5) if site.place.layer else site.inputs[0]), None
 
 
-@pytest.mark.sample(every=7)
+@pytest.mark.sample(every=12)
 @pytest.mark.parametrize(
     ("tap", "wrong", "names"),
     [

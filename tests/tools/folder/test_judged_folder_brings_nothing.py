@@ -113,7 +113,7 @@ def test_where_pytest_took_it_before_we_knew_the_run_is_refused(road: str, folde
     assert refused(*folder.pytest("--parity-candidate", str(folder.judged)))
 
 
-@pytest.mark.sample(every=5)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("name", ["conftest.py", "../conftest.py", "test_more/conftest.py"])
 @pytest.mark.parametrize("joined", [True, False])
 def test_no_conftest_in_it_or_above_is_run(name: str, joined: bool, folder: Folder) -> None:
@@ -191,7 +191,7 @@ VERBS = (
 )
 
 
-@pytest.mark.sample(every=5)
+@pytest.mark.sample(every=9)
 @pytest.mark.parametrize("module", [False, True], ids=["qwen3-parity", "python -m"])
 @pytest.mark.parametrize("arguments", VERBS, ids=" ".join)
 def test_a_verb_that_runs_in_the_folder_imports_nothing_of_it(

@@ -52,6 +52,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 PRINTED = ["check {c}", "check {c} -v", "diagnose {c} -v", "report {c} --format markdown", "check {c} --junit {x}"]
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("line", PRINTED)
 def test_nothing_that_is_printed_of_a_causal_case_says_merged_attn(line: str, folder: Path, tmp_path: Path) -> None:
     words = line.format(c=folder / f"{CAUSAL}.pb", x=tmp_path / "x.xml").split()

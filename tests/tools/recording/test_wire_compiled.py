@@ -108,6 +108,7 @@ def test_of_a_compiled_model_its_logits_are_recorded_by_the_program_that_runs(
     assert graphs.count == programs, "recording it makes other programs"
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("compiled", PARTS)
 def test_of_compiled_layers_is_recorded_what_goes_in_and_comes_out(
     compiled: Callable[..., nn.Module], case: Case, graphs: Graphs, tmp_path: Path

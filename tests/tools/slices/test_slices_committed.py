@@ -69,7 +69,7 @@ def test_a_golden_is_of_its_checkpoint_and_says_its_steps(case: ModelCase) -> No
     assert golden["input.attention_mask", 0].array[:, 0].all() == (case.padding == "right")
 
 
-@pytest.mark.sample(every=5)
+@pytest.mark.sample(every=9)
 @by_case
 @pytest.mark.parametrize("run", [step_by_step, at_once], ids=lambda run: run.__name__)
 def test_hugging_faces_own_model_is_at_parity(

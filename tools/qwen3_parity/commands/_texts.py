@@ -14,6 +14,7 @@ from qwen3_golden import ParityError, Recording, pb, write
 from qwen3_golden.regular_file import open_regular
 from qwen3_golden.stages import stages_in
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.report.next_step import after_own_texts
 from qwen3_parity.report.output import Output
 from qwen3_reference.versions import refuse_unsupported
 
@@ -67,7 +68,7 @@ def check_texts(
         write(out, golden)
         lines.append(f"next: {command('record', out, '--impl', 'MODULE:FACTORY', '--model', tokenizer)}")
     texts_said = [{"name": name, "characters": len(text), "ids": counts[name]} for name, text in named.items()]
-    data = {"texts": texts_said, "recording": out and str(out)}
+    data = {"texts": texts_said, "recording": out and str(out), "next": after_own_texts(verdicts, tokenizer, out)}
     output.finish(verdicts.exit_code, report.summary(verdicts), lambda: verdicts.to_json() | data, lambda: lines)
 
 

@@ -102,6 +102,18 @@ def after_texts(diagnosis: TokenDiagnosis, model: str | Path | None = None) -> N
     return _by_problem(verdicts, model) if verdicts.problems else after_check(verdicts, model)
 
 
+def after_own_texts(verdicts: Verdicts, tokenizer: str, out: Path | None = None) -> Next:
+    """Behind our own tokenizer's verdict on a user's texts, of which `out` has Hugging Face's recording."""
+    if verdicts.exit_code:
+        problem = verdicts.problems[0]
+        says = f"{problem.where}: {problem.rule}; our tokenizer does otherwise, and nothing of yours was judged"
+        return step("stop", f"{says}: report the text")
+    if out is None:
+        return step("stop", "our tokenizer does as Hugging Face's; with --out, yours is judged by the same texts")
+    asked = command("record", out, "--impl", "MODULE:FACTORY", "--model", tokenizer)
+    return step("record", "record your own tokenizer, with MODULE:FACTORY as its runner", asked, CHECKED)
+
+
 def after_folder(folder: Folder, levels: Sequence[str] = ()) -> Next:
     """Behind the verdicts on a folder, of which these `levels` were asked for."""
     options = ["--partial"] if any(verdicts.partial for verdicts in folder.results) else []

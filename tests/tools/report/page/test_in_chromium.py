@@ -190,6 +190,7 @@ def test_the_worst_elements_need_no_click(opened: Any) -> None:
     assert opened("clean").page.locator("#tap").is_hidden()
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", ["bug", "folder"])
 def test_the_error_through_the_network_is_drawn_before_anybody_scrolls(opened: Any, name: str) -> None:
     page = opened(name).page
@@ -198,11 +199,13 @@ def test_the_error_through_the_network_is_drawn_before_anybody_scrolls(opened: A
     assert box["y"] > page.viewport_size["height"] and box["height"] > 150 and page.evaluate("scrollY") == 0
 
 
+@pytest.mark.slow
 def test_what_is_equal_bit_for_bit_says_so_where_its_errors_would_stand(opened: Any) -> None:
     page = opened("equal").page
     assert page.locator("#drift .plot").inner_text() == "No tap has an error."
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("section", ["map", "taps"])
 def test_what_is_wider_than_the_screen_shows_that_there_is_more(opened: Any, section: str) -> None:
     edge = opened("bug", "phone").page.locator(f"#{section} .edge")
@@ -217,11 +220,13 @@ def within_window(locator: Any, page: Any) -> bool:
     return box is not None and box["y"] >= 0 and box["y"] + box["height"] <= page.viewport_size["height"]
 
 
+@pytest.mark.slow
 def test_a_right_network_has_no_cell_beyond_its_budget(opened: Any) -> None:
     page = opened("clean").page
     assert page.locator(".cell i").count() > 100 and page.locator(".cell :is(.l4, .l5, .l6), .cell.first").count() == 0
 
 
+@pytest.mark.slow
 def test_a_link_opens_what_it_points_to(opened: Any) -> None:
     page = opened("bug", link=Q_ROPE_LINK).page
     assert f"{Q_ROPE} (step 2)" in page.locator("#tap h2").inner_text()
@@ -249,6 +254,7 @@ def test_search_filter_and_sort_work_together_and_stay_in_the_address(opened: An
     assert page.locator("th[aria-sort=descending]").inner_text().startswith("run, of budget")
 
 
+@pytest.mark.slow
 def test_the_keyboard_alone_leads_from_the_map_to_a_tap(opened: Any) -> None:
     page = opened("bug").page
     page.locator(".cell.first").focus()
@@ -273,6 +279,7 @@ def test_every_stop_of_the_tab_key_is_a_few_presses_away(opened: Any) -> None:
     assert {"skip", "cell first", "search", "op", "show"} <= set(stops)
 
 
+@pytest.mark.slow
 def test_the_cases_of_a_folder_are_chosen_by_list_and_by_link(opened: Any) -> None:
     page = opened("folder").page
     assert page.input_value("#case") == "0" and page.locator("#map-body .cell.first").count() == 1
@@ -283,6 +290,7 @@ def test_the_cases_of_a_folder_are_chosen_by_list_and_by_link(opened: Any) -> No
     playwright.expect(page.locator("#coverage-body")).to_contain_text("op/rope: parity")
 
 
+@pytest.mark.slow
 def test_every_plot_is_drawn_again_when_the_theme_changes(opened: Any) -> None:
     page = opened("bug").page
     page.locator("#drift").scroll_into_view_if_needed()
