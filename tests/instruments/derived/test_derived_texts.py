@@ -39,7 +39,6 @@ def answers(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Answer]]:
     return {name: list(islice(replies, None if request.param == "all" else 1)) for name, replies in shown.items()}
 
 
-@pytest.mark.slow
 def test_a_mistake_of_tokenizers_that_shows_is_caught(answers: Mapping[str, Sequence[Answer]]) -> None:
     assert not [name for name, replies in answers.items() if not all(reply.caught for reply in replies)]
 

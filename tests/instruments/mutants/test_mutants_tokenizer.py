@@ -70,7 +70,6 @@ def test_every_stage_has_a_bug_of_its_own() -> None:
     assert list(FIRST) == list(STAGES) and all(MUTANTS[name].wrong == {stage} for stage, name in FIRST.items())
 
 
-@pytest.mark.slow
 def test_a_bug_of_a_tokenizer_is_caught_wherever_it_should_show(outcomes: Sequence[Outcome]) -> None:
     silent = [
         f"{outcome.name} on {case.case}"
@@ -81,7 +80,6 @@ def test_a_bug_of_a_tokenizer_is_caught_wherever_it_should_show(outcomes: Sequen
     assert not silent
 
 
-@pytest.mark.slow
 def test_the_stages_that_are_wrong_are_blamed_and_no_other(shown: Mapping[str, CaseOutcome]) -> None:
     wrong = {
         name: (case.innocents, case.missed, case.refused) for name, case in shown.items() if not case.exactly_blamed

@@ -55,6 +55,7 @@ def test_no_character_above_ffff_is_a_space() -> None:
     assert max(matched(r"\s")) <= "\uffff"
 
 
+@pytest.mark.slow
 def test_of_two_ascii_letters_only_the_known_ligatures_match_one_character() -> None:
     several = "\n".join(c for c in CHARACTERS if len(c.casefold()) > 1 or len(unicodedata.normalize("NFKD", c)) > 1)
     letters = "abcdefghijklmnopqrstuvwxyz"

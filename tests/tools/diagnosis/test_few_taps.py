@@ -149,6 +149,7 @@ def negated(site: Site) -> Result:
     return exact(truth(site) / site.scaling * -0.5)
 
 
+@pytest.mark.slow
 def test_a_factor_of_scores_is_found_though_it_is_far_from_the_right_one() -> None:
     (fault,) = diagnosis("decoder/plain", {"*.merged_attn.scores": negated}, "fused").faults
     assert {explanation.name for explanation in fault.explanations} == {"scores.scale"}
@@ -159,6 +160,7 @@ def no_attention(site: Site) -> Result:
     return exact(site.inputs[0])
 
 
+@pytest.mark.slow
 def test_a_branch_that_is_not_added_is_plainer_than_a_cache_that_holds_nothing() -> None:
     (fault,) = diagnosis("decoder/ragged_decode", {"decoder.*.attn_residual": no_attention}, "layer").faults
     assert fault.name == "residual.branch_missing"

@@ -218,6 +218,7 @@ def test_few_of_all_the_ways_in_which_steps_can_be_wrong_look_like_a_rule(steps:
     assert 0 < len(rules) <= 0.08 * 2**size
 
 
+@pytest.mark.slow
 def test_a_diagnosis_by_formulas_says_when() -> None:
     wrong = changed(lambda y, site: y + 0.01 if 0 < site.step < 3 else y)
     assert fault("decoder/window_chunks", {PLACE: wrong}).where.startswith("in steps with a past, of several tokens")

@@ -47,6 +47,7 @@ UNHEARD: dict[str, tuple[str, Compute]] = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("kind", UNHEARD)
 def test_an_unheard_of_mask_is_explained_by_no_mask_that_is_wrong_like_it(kind: str) -> None:
     case, wrong = UNHEARD[kind]

@@ -99,6 +99,7 @@ def test_a_test_that_judges_nothing_is_shown_as_ever(quiet: Ran) -> None:
     assert "____ test_taps" not in text and text.count("FAILED test_theirs.py::test_taps[q_norm]") == 1
 
 
+@pytest.mark.slow
 def test_verbose_shows_the_rest_a_line_for_each_downstream(verbose: Ran) -> None:
     text = "\n".join(verbose.lines)
     assert "____ test_taps[q_norm] ____" in text and "fault:    candidate" in text

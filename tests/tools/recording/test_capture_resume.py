@@ -162,6 +162,7 @@ def interrupted(path: Path, monkeypatch: pytest.MonkeyPatch, stop: tuple[str, in
         capturing.capture(plan(**options), path)
 
 
+@pytest.mark.slow
 def test_a_capture_may_be_interrupted_again_and_again(
     uninterrupted: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

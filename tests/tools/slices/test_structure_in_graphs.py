@@ -75,7 +75,7 @@ FORMS: dict[str, tuple[str, str, Change, str, str]] = {
 }  # fmt: skip
 
 
-@pytest.mark.sample(every=4)
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("mistake", FORMS)
 def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: Path) -> None:
     case, place, change, name, words = FORMS[mistake]

@@ -110,6 +110,7 @@ def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
     assert any(line.startswith("harness bug: ") and "inhomogeneous" in line for line in diagnosis.failures)
 
 
+@pytest.mark.slow
 def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     model = network()
     model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: y.sin())
