@@ -32,7 +32,8 @@ class Noise(Numbers):
     An element that the type holds as it is was exact and stays: a position times 1, a power of two, a copy. Numbers are
     drawn by draw and node, so that a slice has the same whatever else is run. How far a product's sums drift hardly
     depends on the draw: `roundings` has it by node and shapes, from the first draw that came by. `bases` has the
-    products of that draw with large matrices: those of other draws are computed beside them.
+    products of that draw with large matrices: those of other draws are computed beside them. `generators` has the node's
+    own, once it has drawn.
     """
 
     draw: int
@@ -41,16 +42,23 @@ class Noise(Numbers):
     part: int = 0
     roundings: MutableMapping[Product, Array] = field(default_factory=dict, repr=False)
     bases: MutableMapping[Product, large.Base] = field(default_factory=dict, repr=False)
-    _rng: np.random.Generator = field(default_factory=lambda: np.random.Generator(np.random.PCG64(0)), repr=False)
+    generators: MutableMapping[int, np.random.Generator] = field(default_factory=dict, repr=False)
 
     def at(self, value: int) -> Noise:
         """The draw of a node."""
-        seeds = np.random.SeedSequence([self.draw, value])
-        return replace(self, node=value, _rng=np.random.Generator(np.random.PCG64(seeds)))
+        return Noise(self.arithmetic, self.draw, self.narrow, value, 0, self.roundings, self.bases)
 
     def piece(self, number: int) -> Noise:
-        """The draw of a part of the node's product."""
+        """The draw of a part of the node's product, which goes on with the node's numbers."""
         return replace(self, part=number)
+
+    @property
+    def _rng(self) -> np.random.Generator:
+        """Made where a node draws at all: most only move numbers, and making it takes longer than they do."""
+        if self.node not in self.generators:
+            seeds = np.random.SeedSequence([self.draw, self.node])
+            self.generators[self.node] = np.random.Generator(np.random.PCG64(seeds))
+        return self.generators[self.node]
 
     def moved(self, x: Array, by: Array | float) -> Array:
         """Each element moved by a part of `by`, to either side."""
