@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +14,7 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, Tensor, pb, read, write
 from qwen3_parity.cli import main
 from qwen3_parity.judge.selection import Selection
 from qwen3_parity.recording.regenerate import GONE, MOVED, NEW, SAME, accept, differences, record_reference
@@ -50,6 +52,19 @@ def test_the_reference_records_the_committed_bytes_or_values_within_half_a_budge
     record_reference(tmp_path, Selection((NAME,)))
     [difference] = differences(tmp_path, selection=Selection((NAME,)))
     assert difference.kind == SAME
+
+
+@pytest.mark.parametrize(("code", "fault"), [(2, "input"), (1, "harness bug")])
+def test_a_selection_without_a_case_is_no_bug_of_ours(
+    code: int, fault: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the reference refuses ends with 2, what it trips over with 1."""
+    ended = [sys.executable, "-c", f"raise SystemExit({code})"]
+    real = subprocess.Popen
+    monkeypatch.setattr("subprocess.Popen", lambda _, **options: real(ended, **options))
+    with pytest.raises(ParityError, match="the reference could not be recorded") as error:
+        record_reference(tmp_path / "staging", Selection(("no/such",)))
+    assert error.value.fault == fault
 
 
 def test_equal_files_are_the_same(root: Path, staging: Path) -> None:

@@ -26,6 +26,10 @@ _FLOORS = 2.0
 """Floors of one run on two machines differ by less: the draws are the same, the recorded run's own error is in them."""
 
 
+_REFUSED = 2
+"""The exit code of the reference where a selection has no case, or a checkpoint cannot be used."""
+
+
 @dataclass(frozen=True)
 class Difference:
     """One case, committed against staged. `kind` is SAME, MOVED, NEW or GONE; `share` the share of a budget used.
@@ -73,7 +77,7 @@ def record_reference(
             expected="exit code 0",
             got=process.returncode,
             next_step="read its message above; nothing was changed",
-            fault="harness bug",
+            fault="input" if process.returncode == _REFUSED else "harness bug",
         )
 
 
