@@ -10,12 +10,11 @@ from dataclasses import dataclass
 from typing import Any, NoReturn
 
 from rich.console import RenderableType
-from rich.text import Text
 
 from qwen3_golden import ParityError
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.report.progress import Progress, progress
-from qwen3_parity.report.terminal import console
+from qwen3_parity.report.terminal import show
 
 SCHEMA = 2
 """Of the JSON of every command, see schema.json here; a key that goes, or means something else, raises it."""
@@ -41,7 +40,7 @@ class Output:
     def say(self, *parts: RenderableType) -> None:
         """What comes before the end: for people alone, and not with -q."""
         if not self.as_json and not self.quiet:
-            _print(parts)
+            show(parts)
 
     def finish(
         self,
@@ -54,7 +53,7 @@ class Output:
         if self.as_json:
             print(envelope(self.command, exit_code, data()))
         else:
-            _print([verdict] if self.quiet else shown())
+            show([verdict] if self.quiet else shown())
         sys.exit(exit_code)
 
 
@@ -68,9 +67,3 @@ def refusal(error: ParityError) -> dict[str, str]:
     """An error's parts by their names."""
     names = ("where", "rule", "expected", "got", "next_step", "fault")
     return {name: getattr(error, name) for name in names}
-
-
-def _print(parts: Iterable[RenderableType]) -> None:
-    screen = console()
-    for part in parts:
-        screen.print(part, soft_wrap=isinstance(part, str | Text), highlight=False)

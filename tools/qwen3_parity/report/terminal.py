@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from qwen3_golden.errors import printable
 
 _WIDTH_OF_A_LOG = 160
+_WIDEST = 1000
+_SENTENCE = 50
+"""What is longer than this in a table is a sentence, which wraps; names and numbers stay whole."""
 
 
 class PlainConsole(Console):
@@ -26,7 +32,41 @@ class PlainConsole(Console):
         raise  # rich calls it where the error is caught
 
 
-def console(*, stderr: bool = False) -> Console:
-    """Standard output for tables, which are never cut where nobody sees an edge; or standard error for progress."""
+def console(*, stderr: bool = False, least: int | None = None) -> Console:
+    """Standard output for tables, as wide as the `least`, where it is given; or standard error for progress."""
     width = None if stderr or sys.stdout.isatty() else _WIDTH_OF_A_LOG
-    return PlainConsole(stderr=stderr, width=width, soft_wrap=False, markup=False, emoji=False)
+    return PlainConsole(stderr=stderr, width=least or width, soft_wrap=False, markup=False, emoji=False)
+
+
+def show(parts: Iterable[RenderableType]) -> None:
+    """Print what people read: a table as wide as its names and numbers need, a line with a command in one piece."""
+    screen = console()
+    for part in _lines(parts):
+        if isinstance(part, Table):
+            _keep_whole(screen, part)
+            needed = Measurement.get(screen, screen.options.update_width(_WIDEST), part).minimum
+            wide = console(least=needed) if needed > screen.width else screen
+            wide.print(part, crop=False, highlight=False)
+        else:
+            whole = isinstance(part, str) or (isinstance(part, Text) and "qwen3-parity " in part.plain)
+            screen.print(part, soft_wrap=whole, highlight=False)
+
+
+def _lines(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
+    """The parts of groups one by one, and the lines of texts."""
+    for part in parts:
+        if isinstance(part, Group):
+            yield from _lines(part.renderables)
+        elif isinstance(part, Text):
+            yield from part.split("\n", allow_blank=True) if part.plain else [part]
+        else:
+            yield part
+
+
+def _keep_whole(screen: Console, table: Table) -> None:
+    """Give each column the width of its names or numbers, and of its head's longest word."""
+    for column in table.columns:
+        head, *lengths = screen.measure(column.header), *(screen.measure(cell).maximum for cell in column.cells)
+        if all(length <= _SENTENCE for length in lengths):
+            column.min_width = max(head.minimum, *lengths)
+            column.no_wrap = head.maximum <= column.min_width  # else rich takes the room from the longest names

@@ -20,6 +20,8 @@ from qwen3_parity.text.show import is_tokenization, shown_problems, stages_table
 
 _WORST = 12
 _IN_FULL = 3
+_SHARES, _OWN = 3, 8
+"""Where in a tap's row its shares begin, and its own op's error stands."""
 _STYLE = {"parity": "bold green", "divergence": "bold red"}
 NOT_PROVEN = (
     "Only what the inputs of these cases exercise was compared: a token, position or length that no case has may "
@@ -32,6 +34,7 @@ NOT_PROVEN = (
 
 
 RUN = "run: the share of its budget that each tap uses, by the RMS error, the largest, the worst row and head"
+LARGEST = "run: the share of its budget that each tap uses, by its worst error; -v says by which"
 ALONE = "alone: the error of each op on the candidate's own inputs, in rounding units; ! is beyond its headroom"
 
 
@@ -120,20 +123,29 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
         return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
     if taps:
-        table = Table("tap", "step", "op", "run: rms", "max", "row", "head", "ulp", box=None)
-        table.columns[0].no_wrap, table.columns[0].overflow = True, "fold"
-        parts.append(Text(RUN))
-        if any(tap.own for tap in taps):
-            parts.append(Text(ALONE))
-            table.add_column("alone")
-        for tap in taps:
-            row = cells(tap)
-            row += [""] * (len(table.columns) - len(row))
-            table.add_row(*row, style=None if tap.passed else "red")
-        parts.append(table)
+        parts += [Text(RUN if every else LARGEST), *[Text(ALONE)] * any(tap.own for tap in taps)]
+        parts.append(_taps_table(taps, every=every))
     if every and verdicts.predictions is not None:
         parts.append(predictions_table(verdicts.predictions))
     return Group(*parts)
+
+
+def _taps_table(taps: Sequence[Verdict], *, every: bool) -> Table:
+    """A row for each tap: what fits into 80 columns, or `every` error."""
+    heads = ["tap", "step", *(["op", "run: rms", "max", "row", "head", "ulp"] if every else ["run"])]
+    table = Table(*heads, *["alone"] * any(tap.own for tap in taps), box=None)
+    for tap in taps:
+        row = cells(tap) if every else _short(tap)
+        row += [""] * (len(table.columns) - len(row))
+        table.add_row(*row, style=None if tap.passed else "red")
+    return table
+
+
+def _short(tap: Verdict) -> list[str]:
+    """A tap's row in brief: name, step, its largest share, and its own op's error."""
+    whole = cells(tap)
+    share = whole[_SHARES] if tap.shares is None or tap.metrics is None else percent(tap.share)
+    return [tap.name, str(tap.step), share, *whole[_OWN:]]
 
 
 def overview(results: Sequence[Verdicts]) -> RenderableType:
