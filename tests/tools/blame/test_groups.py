@@ -54,10 +54,14 @@ def blamed(golden, candidate):
     [pytest.param(path, id=name, marks=[] if name in SAMPLE else pytest.mark.slow) for name, path in MODELS.items()],
 )
 def test_an_honest_run_with_some_of_the_taps_is_judged_whole_and_blames_nobody(path, granularity, tmp_path):
+    if not any(selected(item.info.name, TAP_SETS[granularity]) for item in read(path)):
+        pytest.skip("the golden has no such tap")
     golden, candidate = recorded(path, tmp_path / "some.pb", granularity, backend="sdpa")
     verdicts = replay(candidate, weights_of(golden, CHECKPOINTS), golden)
     assert check(golden, candidate).exit_code == 0
-    assert [verdict.name for verdict in verdicts if verdict.reason or not verdict.passed] == []
+    assert [verdict.name for verdict in verdicts if not verdict.passed] == []
+    if path.stem != "last_rows":  # what reads rows that were left out cannot be judged alone
+        assert [verdict.name for verdict in verdicts if verdict.reason] == []
 
 
 def test_the_sample_is_of_goldens_that_exist():
