@@ -16,6 +16,7 @@ from qwen3_parity.folder.levels import next_level, reached
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.report import verdicts as report
 from qwen3_parity.report.output import refusal
+from qwen3_parity.report.sums import in_brief
 
 
 def terminal(folder: Folder, *, every: bool = False) -> RenderableType:
@@ -59,14 +60,10 @@ def _levels(folder: Folder) -> Iterator[RenderableType]:
 def absent(folder: Folder) -> Iterator[str]:
     """What was not delivered, a folder of goldens of which nothing was as a glob unless it is required."""
     if folder.missing:
-        there = {_group(verdicts.case.name) for verdicts in folder.results}
-        whole = [name if folder.required or _group(name) in there else f"{_group(name)}/*" for name in folder.missing]
+        there = [verdicts.case.name for verdicts in folder.results]
+        listed = folder.missing if folder.required else in_brief(folder.missing, there)
         state = "required and not delivered" if folder.required else "not delivered"
-        yield f"{state}, {len(folder.missing)}: {', '.join(dict.fromkeys(whole))}"
-
-
-def _group(name: str) -> str:
-    return name.partition("/")[0]
+        yield f"{state}, {len(folder.missing)}: {', '.join(listed)}"
 
 
 def closing(folder: Folder) -> str:

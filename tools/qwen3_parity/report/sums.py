@@ -59,10 +59,22 @@ def deliveries(sums: Mapping[str, Sums], delivered: Iterable[str]) -> list[str]:
     from qwen3_parity.judge.candidates import golden_names
 
     judged = {case.case for case in sums.values()}
+    every, at_hand = golden_names().keys(), set(delivered)
     groups = {
-        "judged": judged,
-        "delivered, and no test of this run judged it": set(delivered) - judged,
-        "not delivered": golden_names().keys() - set(delivered),
+        "judged": (judged, every - judged),
+        "delivered, and no test of this run judged it": (at_hand - judged, every - at_hand | judged),
+        "not delivered": (every - at_hand, at_hand),
     }
-    lines = [f"{group}, {len(names)}: {', '.join(sorted(names))}" for group, names in groups.items() if names]
+    lines = [
+        f"{group}, {len(names)}: {', '.join(in_brief(sorted(names), others))}"
+        for group, (names, others) in groups.items()
+        if names
+    ]
     return lines if judged else ["nothing was judged, and that is a failure", *lines]
+
+
+def in_brief(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Names of cases, all those of a folder that has none of the `others` as one: "op/*"."""
+    shared = {name.partition("/")[0] for name in others}
+    folders = ((name, name.partition("/")[0]) for name in names)
+    return list(dict.fromkeys(name if folder in shared else f"{folder}/*" for name, folder in folders))
