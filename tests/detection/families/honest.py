@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, NamedTuple
-from warnings import catch_warnings
 
 import torch
 from torch import nn
@@ -85,12 +84,11 @@ def _accelerated(model: nn.Module) -> Iterator[None]:
 def _compiled(model: nn.Module) -> Iterator[None]:
     inner = model.forward
     torch.compiler.reset()  # all families' forwards are one wrapper's: after a few of them nothing more is compiled
-    with catch_warnings(action="ignore", category=DeprecationWarning):  # torch's, of what its compiler imports
-        model.forward = torch.compile(inner, dynamic=True)
-        try:
-            yield
-        finally:
-            del model.forward
+    model.forward = torch.compile(inner, dynamic=True)
+    try:
+        yield
+    finally:
+        del model.forward
 
 
 def _halves(linear: Callable[..., torch.Tensor], x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
