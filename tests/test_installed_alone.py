@@ -58,7 +58,7 @@ JUDGE = (
 )
 
 
-@pytest.mark.sample(every=2)
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("arguments", JUDGE, ids=lambda arguments: arguments[0])
 def test_the_judge_runs_without_any_extra(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     done = alone(tmp_path, *arguments)

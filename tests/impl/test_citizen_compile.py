@@ -120,6 +120,7 @@ def test_generate_with_a_compiled_decoder_gives_the_same_tokens(model: Any, sour
     assert actual.tolist() == expected.tolist()
 
 
+@pytest.mark.slow
 def test_generate_serves_a_second_request_of_the_same_shape_by_the_same_graph(model: Any, ids: Any) -> None:
     compiling = CompileConfig(fullgraph=True, backend="eager", mode=None)
     compiling._compile_all_devices = True
@@ -143,6 +144,7 @@ def test_a_compiled_lookup_still_refuses_ids_out_of_range(make_model: Any, bad: 
         compiled(torch.tensor([[5, bad, 6]]))
 
 
+@pytest.mark.slow
 def test_gradients_through_a_compiled_model_are_the_plain_ones(model: Any, source: Any, ids: Any) -> None:
     labels = ids(2, 4, seed=4)
 

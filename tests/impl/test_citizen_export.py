@@ -70,6 +70,7 @@ def test_an_exported_encoder_has_the_same_numbers_at_other_lengths(model: Any, i
     torch.testing.assert_close(exported(source, longer).last_hidden_state, expected, **CLOSE)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 def test_an_exported_decode_step_goes_on_from_its_own_cache(model: Any, ids: Any, mask: torch.Tensor) -> None:
     target = ids(2, 7, seed=4)

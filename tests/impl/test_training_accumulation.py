@@ -87,6 +87,7 @@ class _Items(torch.utils.data.Dataset):  # type: ignore[type-arg]
         return {name: value[index] for name, value in self.batch.items()}
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("size", [1, 2])
 def test_hugging_faces_trainer_accumulates_the_step_of_the_whole_batch(

@@ -212,6 +212,7 @@ numpy_process.main()
 """
 
 
+@pytest.mark.slow
 def test_a_process_is_put_right_by_what_next_says(tmp_path: Path) -> None:
     program, mistakes = tmp_path / "port.py", tmp_path / "mistakes.json"
     places = {"examples": str(ROOT / "examples"), "mistakes": str(mistakes)}

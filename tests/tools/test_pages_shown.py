@@ -57,6 +57,7 @@ def test_every_page_that_the_source_names_is_there() -> None:
     assert len(named) >= 4 and named <= set(page_names())
 
 
+@pytest.mark.slow
 def test_whoever_reads_a_message_is_told_how_to_see_its_page() -> None:
     unsaid = re.compile(r"(?<!qwen3-parity show )(?<!JSON: show )(?<![\w/])docs/[\w-]+\.md")
     assert not [text for text in words(docstrings=False) if unsaid.search(text)]

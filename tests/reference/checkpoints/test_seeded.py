@@ -160,6 +160,7 @@ def test_an_existing_directory_is_refused_and_kept(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "made").iterdir()] == ["mine"]
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_grow_leaves_nothing_and_exits_2(tmp_path: Path) -> None:
     limited = (
         "import resource, signal, sys; from qwen3_reference.checkpoints.seeded import main; "

@@ -82,6 +82,7 @@ def test_tokens_behind_the_end_of_a_row_are_blamed_on_the_search() -> None:
     assert blamed(recording, candidate) == {"generated_ids"}
 
 
+@pytest.mark.slow
 def test_the_last_of_equal_logits_is_named() -> None:
     """A tie of the largest logits at the first choice, of which the candidate took the second."""
     recording = golden("greedy")

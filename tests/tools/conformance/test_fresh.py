@@ -478,6 +478,7 @@ def test_an_op_that_loses_inputs_beyond_a_tile_is_made_small(tmp_path: Path) -> 
     assert golden["input.x", 0].array.shape == (1, 1, TILE + 1) and golden["parameter.weight", 0].array.shape[0] == 1
 
 
+@pytest.mark.slow
 def test_an_op_that_fails_is_saved_and_diagnosed_by_the_command(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

@@ -65,6 +65,7 @@ def test_hugging_faces_own_is_at_parity_on_fresh_cases(kind: str, folder: Path, 
         assert [item.info.name for item in golden] == [item.info.name for item in source.golden]
 
 
+@pytest.mark.slow
 def test_a_fresh_case_has_the_mistakes_of_its_network_shown(folder: Path, tmp_path: Path) -> None:
     GraphCase(folder / "qwen3_moe" / "golden.pb", SOME[0], 3).write(tmp_path / "case")
     golden, model = read(tmp_path / "case" / GOLDEN, digests=True), load(folder / "qwen3_moe")

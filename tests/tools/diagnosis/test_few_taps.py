@@ -194,6 +194,7 @@ def test_a_search_that_the_clock_cuts_says_that_another_answer_may_follow() -> N
     assert "--budget cut the search" in to_text(fault)
 
 
+@pytest.mark.slow
 def test_a_search_ends_after_the_same_work_with_the_same_answer() -> None:
     work = 50_000_000
     first, second = (diagnosis("decoder/plain", {"*.mlp.act": nonsense}, "layer", work=work) for _ in range(2))

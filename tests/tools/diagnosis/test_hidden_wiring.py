@@ -210,6 +210,7 @@ def test_two_tables_that_are_wrong_alike_are_no_copies_of_each_other() -> None:
     assert faults and not [fault.name for fault in faults if fault.name == "wiring.copies"]
 
 
+@pytest.mark.slow
 def test_what_is_wrong_with_a_past_alone_says_so() -> None:
     def of_others(site: Site) -> Result:
         y = truth(site).copy()

@@ -147,6 +147,7 @@ def test_an_annotation_is_escaped_as_github_reads_it() -> None:
     assert line == "::error title=50 %25 at x%3Ay%2Cz::it is%0Athis\\rone%0Afix: a, b%0Aat x:y,z%0Ain c"
 
 
+@pytest.mark.slow
 def test_a_worker_sends_what_the_diagnosis_needs(project: Path, quiet: Ran) -> None:
     assert run(project, "-n", "1").section == quiet.section
 

@@ -124,6 +124,7 @@ def lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
+@pytest.mark.slow
 def test_a_history_has_a_line_for_each_version(seeded, tmp_path: Path) -> None:
     history, page = tmp_path / "history.jsonl", tmp_path / "page.html"
     assert run(seeded.path, "--history", history, "--label", "1.0", "--out", page).exit_code == 1

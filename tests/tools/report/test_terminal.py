@@ -72,3 +72,8 @@ def test_a_sentence_in_a_table_wraps_and_the_names_beside_it_do_not(
     terminal.show([table])
     lines = capsys.readouterr().out.splitlines()
     assert "decoder/plain_two_rows_of_one" in lines[1] and len(lines) > 3 and max(map(len, lines)) <= columns
+
+
+def test_a_table_without_a_row_is_its_head(capsys: pytest.CaptureFixture[str]) -> None:
+    terminal.show([Table("tap", "step", box=None)])
+    assert capsys.readouterr().out.split() == ["tap", "step"]

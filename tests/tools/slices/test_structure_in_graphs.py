@@ -84,6 +84,7 @@ def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: 
     assert all(words in [*fault.explanations, *fault.findings][0].says for fault in faults)
 
 
+@pytest.mark.slow
 def test_noise_has_no_structure_in_a_graph(tmp_path: Path) -> None:
     random = np.random.Generator(np.random.PCG64(0))
     candidate = recorded("qwen3_moe", Q, lambda w: w + 0.1 * random.standard_normal(w.shape), tmp_path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.measure import Measurement
@@ -41,26 +41,28 @@ def console(*, stderr: bool = False, least: int | None = None) -> Console:
 def show(parts: Iterable[RenderableType]) -> None:
     """Print what people read: a table as wide as its names and numbers need, a line with a command in one piece."""
     screen = console()
-    for part in _lines(parts):
-        if isinstance(part, Table):
-            _keep_whole(screen, part)
-            needed = Measurement.get(screen, screen.options.update_width(_WIDEST), part).minimum
-            wide = console(least=needed) if needed > screen.width else screen
-            wide.print(part, crop=False, highlight=False)
-        else:
-            whole = isinstance(part, str) or (isinstance(part, Text) and "qwen3-parity " in part.plain)
-            screen.print(part, soft_wrap=whole, highlight=False)
-
-
-def _lines(parts: Iterable[RenderableType]) -> Iterator[RenderableType]:
-    """The parts of groups one by one, and the lines of texts."""
     for part in parts:
-        if isinstance(part, Group):
-            yield from _lines(part.renderables)
-        elif isinstance(part, Text):
-            yield from part.split("\n", allow_blank=True) if part.plain else [part]
+        if isinstance(part, str | Text):
+            screen.print(part, soft_wrap=True, highlight=False)
         else:
-            yield part
+            _show(screen, part)
+
+
+def _show(screen: Console, part: RenderableType) -> None:
+    """A table or a group of what people read; sentences in it wrap between words."""
+    if isinstance(part, Group):
+        for inner in part.renderables:
+            _show(screen, inner)
+    elif isinstance(part, Table):
+        _keep_whole(screen, part)
+        needed = Measurement.get(screen, screen.options.update_width(_WIDEST), part).minimum
+        wide = console(least=needed) if needed > screen.width else screen
+        wide.print(part, crop=False, highlight=False)
+    elif isinstance(part, Text) and "qwen3-parity " in part.plain:
+        for line in part.split("\n", allow_blank=True):
+            screen.print(line, soft_wrap="qwen3-parity " in line.plain, highlight=False)
+    else:
+        screen.print(part, highlight=False)
 
 
 def _keep_whole(screen: Console, table: Table) -> None:
@@ -68,5 +70,5 @@ def _keep_whole(screen: Console, table: Table) -> None:
     for column in table.columns:
         head, *lengths = screen.measure(column.header), *(screen.measure(cell).maximum for cell in column.cells)
         if all(length <= _SENTENCE for length in lengths):
-            column.min_width = max(head.minimum, *lengths)
+            column.min_width = max([head.minimum, *lengths])
             column.no_wrap = head.maximum <= column.min_width  # else rich takes the room from the longest names

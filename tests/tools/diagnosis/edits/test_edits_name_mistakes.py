@@ -82,6 +82,7 @@ def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> Non
     assert "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight" in says
 
 
+@pytest.mark.slow
 def test_what_no_edit_gives_has_no_name(tmp_path: Path) -> None:
     model = network()
     projection = model.model.layers[1].self_attn.o_proj
@@ -96,6 +97,7 @@ def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.Mon
     assert not diagnosed(network(), tmp_path).faults
 
 
+@pytest.mark.slow
 def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +123,7 @@ def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
     assert by_edits.stopped and by_edits.work < 50_000_000
 
 
+@pytest.mark.slow
 @pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("limit", "says"), [("work", "diagnose --effort 4"), ("deadline", "--budget cut the search")])
 def test_a_network_with_a_graph_is_searched_as_long_as_is_asked_for(limit: str, says: str, tmp_path: Path) -> None:

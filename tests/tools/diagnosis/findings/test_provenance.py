@@ -239,6 +239,7 @@ def test_a_golden_with_a_graph_has_the_same_maps(change_name: str) -> None:
     assert (best.name, best.says, best.weight) == (kind, says, 1), best
 
 
+@pytest.mark.slow
 def test_a_cache_of_hidden_keys_is_not_asked_what_its_new_slots_hold() -> None:
     def wrong(site: Site) -> Array:
         return np.cos(9 * OPS[site.place.op].truth(site)[0])

@@ -142,7 +142,7 @@ def test_a_page_complains_of_nothing_asks_nobody_and_everybody_can_read_it(opene
     assert [url.partition("#")[0].rpartition("/")[2] for url in view.asked] == [f"{name}.html"]
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["bug", "folder"])
 def test_the_blamed_op_and_the_fix_are_on_the_first_screen(opened: Any, name: str, size: str) -> None:
@@ -235,6 +235,7 @@ def test_a_link_opens_what_it_points_to(opened: Any) -> None:
     assert page.locator("#tap tbody tr").count() == 8
 
 
+@pytest.mark.slow
 def test_search_filter_and_sort_work_together_and_stay_in_the_address(opened: Any) -> None:
     page = opened("bug").page
     page.fill("#search", "layers.1 rope")
@@ -266,6 +267,7 @@ def test_the_keyboard_alone_leads_from_the_map_to_a_tap(opened: Any) -> None:
     assert "layers.1.self_attn.k_rope" in page.evaluate("document.activeElement.innerText")
 
 
+@pytest.mark.slow
 def test_every_stop_of_the_tab_key_is_a_few_presses_away(opened: Any) -> None:
     page = opened("bug").page
     stops = []

@@ -73,6 +73,7 @@ def test_problems_in_words_are_those_of_the_taps_that_are_wrong_alone(large: Rep
     assert ops == {"rope"} and len(case["problems"]) == 150
 
 
+@pytest.mark.slow
 def test_the_browser_is_given_some_of_the_rows(large: Report, tmp_path: Path, browser) -> None:
     (tmp_path / "page.html").write_text(html(large), encoding="utf-8")
     page = browser.new_page(viewport={"width": 1280, "height": 800})
