@@ -287,7 +287,7 @@ def test_a_folder_of_candidates_is_judged_by_the_tests_that_travelled(home: Home
     output = home.run("pytest", "--pyargs", "qwen3_parity.tests", "--parity-candidate=candidates", code=1)
     lines = output.splitlines()
     first = lines[next(number for number, line in enumerate(lines) if line.strip("= ") == "parity") + 1]
-    assert first.startswith("rope.interleaved at decoder.layers.*.merged_attn.q_rope, decoder.layers.*")
+    assert first.startswith("rope.interleaved at decoder.layers.*.self_attn.q_rope, decoder.layers.*")
     assert len(lines) <= 60, output
     assert "pip install 'qwen3-parity[torch]'" in home.run(
         "pytest", "--pyargs", "qwen3_parity.tests", "-k", "norm and encoder/one_token", code=1
