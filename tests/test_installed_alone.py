@@ -283,7 +283,7 @@ def test_it(golden, assert_parity):
 
 @pytest.mark.slow
 def test_a_folder_of_candidates_is_judged_by_the_tests_that_travelled(home: Home) -> None:
-    home.run("qwen3-parity", "demo", "candidates")
+    home.run("qwen3-parity", "demo", "--out", "candidates")
     output = home.run("pytest", "--pyargs", "qwen3_parity.tests", "--parity-candidate=candidates", code=1)
     lines = output.splitlines()
     first = lines[next(number for number, line in enumerate(lines) if line.strip("= ") == "parity") + 1]
@@ -364,5 +364,5 @@ def test_the_judge_runs_with_every_major_version_of_protobuf(versioned: Home) ->
     kind = "from google.protobuf.internal.api_implementation import Type; print(Type())"
     assert versioned.run("python", "-W", "error", "-c", f"import qwen3_golden\n{kind}") == "upb\n"
     assert "as released" in versioned.run("qwen3-parity", "doctor")
-    assert "rope.interleaved" in versioned.run("qwen3-parity", "demo", "tour")
+    assert "rope.interleaved" in versioned.run("qwen3-parity", "demo", "--out", "tour")
     versioned.run("qwen3-parity", "check", "tour/decoder/plain.pb", code=1)

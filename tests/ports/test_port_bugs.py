@@ -72,7 +72,6 @@ BUGS = {
 
 
 @pytest.mark.slow
-@pytest.mark.sample(every=19)
 @pytest.mark.parametrize("bug", BUGS.values(), ids=BUGS)
 def test_a_classic_bug_in_the_java_port_is_blamed_on_its_ops_and_named_first(
     bug: Bug, java_port: Path, tmp_path: Path

@@ -46,8 +46,7 @@ def blamed(golden, candidate):
     }
 
 
-@pytest.mark.sample(every=9)
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=7)
 @pytest.mark.parametrize("granularity", ["fused", "modules", "sub-layer", "layer", "logits"])
 @pytest.mark.parametrize(
     "path",

@@ -219,7 +219,6 @@ PAIRS = (
 
 
 @pytest.mark.slow
-@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("first", "second", "level", "name"), PAIRS)
 def test_two_mistakes_in_one_group_are_both_named(first: str, second: str, level: str, name: str) -> None:
     faults = diagnosis("decoder/plain", {**BUGS[first][0], **BUGS[second][0]}, level).faults

@@ -47,7 +47,6 @@ def _suspects(tap: Judged) -> Sequence[Suspect]:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(every=3)
 @pytest.mark.parametrize(("case", "level"), [(_CASE, "layer"), (_CASE, "logits"), ("generation/merged", "layer")])
 def test_a_mistake_makes_in_a_stack_what_it_makes_alone(case: str, level: str) -> None:
     tap = _of(case, level)

@@ -124,7 +124,6 @@ def test_the_search_ends_by_counted_work_and_says_so(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.sample(every=2)
 @pytest.mark.parametrize(("limit", "says"), [("work", "diagnose --effort 4"), ("deadline", "--budget cut the search")])
 def test_a_network_with_a_graph_is_searched_as_long_as_is_asked_for(limit: str, says: str, tmp_path: Path) -> None:
     model = network()
