@@ -1,11 +1,9 @@
 """Wrong activation functions, of the classic feed-forward alone and inside a gated one."""
 
-# ruff: noqa: E501 - tables, a row to a line
-
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -37,11 +35,16 @@ def _gelu(x: Array) -> Array:
     return np.asanyarray(0.5 * x * (1 + np.asanyarray(_erf(x * math.sqrt(0.5)), np.float64)))
 
 
-ACTIVATIONS: tuple[tuple[str, Function], ...] = (
+def gelu_tanh(x: Array, scale: float = math.sqrt(2 / math.pi), cube: float = 0.044715) -> Array:
+    """GELU by tanh, 0.5 x (1 + tanh(scale (x + cube x³)))."""
+    return np.asanyarray(0.5 * x * (1 + np.tanh(scale * (x + cube * x**3))))
+
+
+ACTIVATIONS: Sequence[tuple[str, Function]] = [
     # By tanh, as some libraries have it: 1 + tanh cancels for a negative x and keeps the rounding of 1.
     ("silu", lambda x: 0.5 * x * (1 + np.tanh(0.5 * x))),
     ("gelu", _gelu),
-    ("gelu_tanh", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))),
+    ("gelu_tanh", gelu_tanh),
     ("relu", lambda x: np.maximum(x, 0)),
     ("quick_gelu (x * sigmoid(1.702 x))", lambda x: x * sigmoid(1.702 * x)),
     ("relu squared", lambda x: np.square(np.maximum(x, 0))),
@@ -68,13 +71,13 @@ ACTIVATIONS: tuple[tuple[str, Function], ...] = (
     ("tanhshrink", lambda x: x - np.tanh(x)),
     ("sin", np.sin),
     ("silu without its sign turned right (x * sigmoid(-x))", lambda x: x * sigmoid(-x)),
-    ("gelu_tanh with 0.044 for 0.044715", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044 * x**3)))),
-    ("gelu_tanh with 0.7978 for sqrt(2 / pi)", lambda x: 0.5 * x * (1 + np.tanh(0.7978 * (x + 0.044715 * x**3)))),
-    ("gelu_tanh without the cube", lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * x))),
+    ("gelu_tanh with 0.044 for 0.044715", lambda x: gelu_tanh(x, cube=0.044)),
+    ("gelu_tanh with 0.7978 for sqrt(2 / pi)", lambda x: gelu_tanh(x, scale=0.7978)),
+    ("gelu_tanh without the cube", lambda x: gelu_tanh(x, cube=0)),
     ("no activation", lambda x: x),
     ("abs", np.abs),
     *((f"silu of {b:g} x in its sigmoid", lambda x, b=b: x * sigmoid(b * x)) for b in (0.5, 1.5, 1.7, 2.0, 1.01, 0.99)),
-)  # fmt: skip
+]  # fmt: skip
 
 
 def activation(site: Site) -> Iterator[Hypothesis]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,17 +45,17 @@ def goldens(selection: Selection = EVERY, *, kinds: Collection[str] = OURS) -> l
     def chosen(case: pb.Case) -> bool:
         return of_a_network(case) and (not kinds or case.config.model_type in kinds)
 
-    return _not_empty([path for path in _paths(selection) if chosen(read(path).case)], selection)
+    return _not_empty([path for path in _paths(selection) if chosen(_case(path))], selection)
 
 
 def tokenization_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens that a tokenizer can be judged on, likewise."""
-    return _not_empty([p for p in _paths(selection) if read(p).case.mode == pb.TOKENIZATION], selection)
+    return _not_empty([p for p in _paths(selection) if _case(p).mode == pb.TOKENIZATION], selection)
 
 
 def plumbing_goldens(selection: Selection = EVERY) -> list[Path]:
     """The committed goldens of the format alone, which a reader and a writer can be judged on, likewise."""
-    return _not_empty([p for p in _paths(selection) if of_the_format(read(p).case)], selection)
+    return _not_empty([p for p in _paths(selection) if of_the_format(_case(p))], selection)
 
 
 def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
@@ -62,11 +63,16 @@ def chosen_goldens(selection: Selection, impl: str | None) -> list[Path]:
 
     That is a network of any kind, unless `selection` takes tokenization cases alone. Raises `ParityError` for none.
     """
-    cases = {path: read(path).case for path in _paths(selection)}
+    cases = {path: _case(path) for path in _paths(selection)}
     texts = [path for path, case in cases.items() if case.mode == pb.TOKENIZATION]
     networks = [path for path, case in cases.items() if of_a_network(case)]
     ours = [path for path in networks if cases[path].config.model_type in OURS]
     return _not_empty((networks or texts) if impl else sorted([*ours, *texts]), selection)
+
+
+@cache
+def _case(path: Path) -> pb.Case:
+    return read(path).case
 
 
 def _paths(selection: Selection) -> list[Path]:

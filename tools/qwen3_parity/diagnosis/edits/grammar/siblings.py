@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.mistakes.activation import gelu_tanh
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_spec.aten import TRUTH, kernel_of
 from qwen3_spec.graph import Node, Ref
@@ -44,7 +45,7 @@ def _kernel(op: str) -> Callable[..., Array]:
 _ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "silu": _kernel("silu"),
     "exact gelu": _kernel("gelu"),
-    "gelu by tanh": lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    "gelu by tanh": gelu_tanh,
     "x · sigmoid(1.702 x)": lambda x: x * _kernel("sigmoid")(1.702 * x),
     "relu": _kernel("relu"),
     "relu squared": lambda x: np.square(np.maximum(x, 0)),
