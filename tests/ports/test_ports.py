@@ -27,7 +27,8 @@ CLAIMED = [name for name in COMMITTED if not name.startswith(NOT_PORTED)]
 COMPARE = GOLDEN_ROOT.parent / "ports" / "java" / "Compare.java"
 LARGEST = max(CASES.rglob("*.pb"), key=lambda path: path.stat().st_size)
 NEVER_SHOWN = {"java": (), "cpp": ("scores", "probs")}  # a fused attention has neither
-each_port = pytest.mark.parametrize("port", NEVER_SHOWN, indirect=True)
+PORTS = (pytest.param("java", marks=pytest.mark.slow), "cpp")  # a minute of two compilers shows what one of them does
+each_port = pytest.mark.parametrize("port", PORTS, indirect=True)
 
 
 def run(port: Any, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
@@ -209,6 +210,7 @@ def test_what_is_no_recording_or_has_nothing_to_compare_is_one_line(
         assert (ran.returncode, ran.stdout, len(ran.stderr.splitlines())) == (2, "", 1)
 
 
+@pytest.mark.slow
 def test_compare_java_runs_from_its_source(compiled: Callable[[str], Any], tmp_path: Path) -> None:
     build = compiled("java").build
     command = [*JAVA, "-cp", f"{build}/classes:{build}/protobuf.jar", str(COMPARE)]

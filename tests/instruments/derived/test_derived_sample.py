@@ -48,14 +48,17 @@ def test_a_mistake_that_seeds_itself_is_caught(outcomes: Sequence[Outcome | None
     assert len(outcomes) == len(PLACES) and all(outcome is not None and outcome.caught for outcome in outcomes)
 
 
+@pytest.mark.slow
 def test_a_mistake_that_seeds_itself_is_blamed_on_its_op_alone(outcomes: Sequence[Outcome | None]) -> None:
     assert not [outcome for outcome in outcomes if outcome is None or not outcome.exact]
 
 
+@pytest.mark.slow
 def test_a_mistake_that_seeds_itself_is_answered_by_its_name(outcomes: Sequence[Outcome | None]) -> None:
     assert not [(outcome.name, outcome.names) for outcome in outcomes if outcome is not None and not outcome.named]
 
 
+@pytest.mark.slow
 def test_the_library_fails_nowhere(outcomes: Sequence[Outcome | None]) -> None:
     assert not {text for outcome in outcomes if outcome is not None for text in outcome.failures}
 

@@ -33,8 +33,8 @@ EVERY = {
 
 @pytest.fixture(scope="module", params=["sample", pytest.param("all", marks=pytest.mark.slow)])
 def answers(request: pytest.FixtureRequest) -> Mapping[str, Sequence[Answer]]:
-    """Of each name (of a sample: of every twentieth) all ways that show, or the first one."""
-    chosen = list(EVERY)[:: 1 if request.param == "all" else 20]
+    """Of each name (of a sample: of every sixtieth) all ways that show, or the first one."""
+    chosen = list(EVERY)[:: 1 if request.param == "all" else 60]
     shown = {name: (reply for way in EVERY[name] if (reply := answer(way)) is not None) for name in chosen}
     return {name: list(islice(replies, None if request.param == "all" else 1)) for name, replies in shown.items()}
 

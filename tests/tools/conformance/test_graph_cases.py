@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -36,22 +37,39 @@ SOME = (
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("fresh")
-    for kind in ("qwen3_moe", "bert"):
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The folder of a family's checkpoint and golden, made when it is first asked for."""
+
+    def capture(kind: str) -> Path:
+        folder = tmp_path_factory.mktemp(kind)
         with quiet():
-            tiny_model(kind).save_pretrained(folder / kind)
-        capture_model(str(folder / kind), folder / kind / "golden.pb", ROWS, floors=False)
-    return folder
+            tiny_model(kind).save_pretrained(folder)
+        capture_model(str(folder), folder / "golden.pb", ROWS, floors=False)
+        return folder
+
+    return cache(capture)
+
+
+@pytest.fixture
+def moe(captured: Callable[[str], Path]) -> Path:
+    return captured("qwen3_moe")
+
+
+@pytest.fixture
+def bert(captured: Callable[[str], Path]) -> Path:
+    return captured("bert")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["qwen3_moe", "bert"])
-def test_hugging_faces_own_is_at_parity_on_fresh_cases(kind: str, folder: Path, tmp_path: Path) -> None:
-    source = source_of(folder / kind / "golden.pb")
-    model = load(folder / kind)
+def test_hugging_faces_own_is_at_parity_on_fresh_cases(
+    kind: str, captured: Callable[[str], Path], tmp_path: Path
+) -> None:
+    folder = captured(kind)
+    source = source_of(folder / "golden.pb")
+    model = load(folder)
     for number, rows in enumerate(SOME if kind == "qwen3_moe" else SOME[1:]):
-        GraphCase(folder / kind / "golden.pb", rows, 3).write(tmp_path / str(number))
+        GraphCase(folder / "golden.pb", rows, 3).write(tmp_path / str(number))
         path = tmp_path / str(number) / GOLDEN
         golden = read(path, digests=True)
         case = qwen3_parity.golden(path)
@@ -66,9 +84,9 @@ def test_hugging_faces_own_is_at_parity_on_fresh_cases(kind: str, folder: Path, 
 
 
 @pytest.mark.slow
-def test_a_fresh_case_has_the_mistakes_of_its_network_shown(folder: Path, tmp_path: Path) -> None:
-    GraphCase(folder / "qwen3_moe" / "golden.pb", SOME[0], 3).write(tmp_path / "case")
-    golden, model = read(tmp_path / "case" / GOLDEN, digests=True), load(folder / "qwen3_moe")
+def test_a_fresh_case_has_the_mistakes_of_its_network_shown(moe: Path, tmp_path: Path) -> None:
+    GraphCase(moe / "golden.pb", SOME[0], 3).write(tmp_path / "case")
+    golden, model = read(tmp_path / "case" / GOLDEN, digests=True), load(moe)
     for layer in model.model.layers:
         layer.input_layernorm.variance_epsilon = 1e-4
     case = qwen3_parity.golden(tmp_path / "case" / GOLDEN)
@@ -78,8 +96,9 @@ def test_a_fresh_case_has_the_mistakes_of_its_network_shown(folder: Path, tmp_pa
     assert set(verdicts.wrong_alone) == {f"model.layers.{number}.input_layernorm" for number in range(2)}
 
 
-def test_ids_masks_and_positions_are_drawn_as_the_golden_has_them(folder: Path) -> None:
-    golden = source_of(folder / "qwen3_moe" / "golden.pb").golden
+@pytest.mark.slow
+def test_ids_masks_and_positions_are_drawn_as_the_golden_has_them(moe: Path, bert: Path) -> None:
+    golden = source_of(moe / "golden.pb").golden
     limits = room_of(golden)
     assert limits == Room(longest=40, sides=("left", "right"), masked=True, merged=False, vocabulary=61, pad=0)
     inputs = inputs_of(golden, limits, SOME[0], 7)
@@ -92,11 +111,11 @@ def test_ids_masks_and_positions_are_drawn_as_the_golden_has_them(folder: Path) 
     assert np.array_equal(inputs_of(golden, limits, SOME[0], 7)["input_ids"], inputs["input_ids"])
     assert inputs["input_ids"].tolist() != inputs_of(golden, limits, SOME[0], 8)["input_ids"].tolist()
     assert set(np.unique(inputs_of(golden, limits, SOME[1], 7)["input_ids"])) <= set(range(4))
-    assert room_of(source_of(folder / "bert" / "golden.pb").golden).sides == ("right",)
+    assert room_of(source_of(bert / "golden.pb").golden).sides == ("right",)
 
 
-def test_a_golden_of_fixed_sizes_of_steps_and_without_its_checkpoint_is_refused(folder: Path, tmp_path: Path) -> None:
-    path = folder / "qwen3_moe" / "golden.pb"
+def test_a_golden_of_fixed_sizes_of_steps_and_without_its_checkpoint_is_refused(bert: Path, tmp_path: Path) -> None:
+    path = bert / "golden.pb"
     golden = read(path)
     (tmp_path / "alone.pb").write_bytes(path.read_bytes())
     with pytest.raises(ParityError, match="the checkpoint of the golden's model is not there"):
@@ -158,11 +177,11 @@ while size := source.read(4):
 
 
 @pytest.fixture
-def asked(folder: Path, tmp_path: Path) -> Callable[[bool, int], tuple[int, str]]:
+def asked(moe: Path, tmp_path: Path) -> Callable[[bool, int], tuple[int, str]]:
     def ask(wrong: bool, count: int) -> tuple[int, str]:
         port = tmp_path / "port.py"
         port.write_text(f"WRONG = {wrong}\n{PORT}")
-        words = ["conformance", "--case", str(folder / "qwen3_moe" / "golden.pb"), "--fresh", str(count), "--seed", "5"]
+        words = ["conformance", "--case", str(moe / "golden.pb"), "--fresh", str(count), "--seed", "5"]
         done = CliRunner().invoke(main, [*words, "--save", str(tmp_path / "save"), "--", sys.executable, str(port)])
         return done.exit_code, done.output
 

@@ -48,6 +48,7 @@ def test_an_answer_fits_a_terminal_of_80_columns(verb: str, wrong: Path, columns
     assert all(re.match(r" \S+ +\d+  +", line) for line in rows[:10])
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("columns", [40, 80], indirect=True)
 @pytest.mark.parametrize("words", [("check", "-v"), ("diagnose",), ("show",)], ids=" ".join)
 def test_no_name_and_no_number_is_cut_however_narrow_it_is(words: tuple[str, ...], wrong: Path, columns: int) -> None:
