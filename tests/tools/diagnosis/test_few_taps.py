@@ -133,6 +133,15 @@ def test_a_bug_is_named_at_every_level(level: str, bug: str) -> None:
     assert name in names and names <= {name, "norm.no_norm"}  # q_norm's tap is what goes through it where it stands
 
 
+def halved(site: Site) -> Result:
+    return exact(truth(site) / 2)
+
+
+def test_a_classic_block_whose_output_is_a_norm_is_diagnosed_from_layer_outputs() -> None:
+    (fault,) = diagnosis("classic/bert", {"post_norm.layers.*.norm2": halved}, "layer").faults
+    assert "post_norm.layers.{layer}.norm2" in fault.places
+
+
 def larger(site: Site) -> Result:
     return exact(truth(site) * 1.25)
 

@@ -31,7 +31,8 @@ def _branch_normed(which: str, site: Site) -> Array | None:
 
 
 def _sum_normed(which: str, site: Site) -> Array | None:
-    return _normed(which, site, np.add(*inputs(site)))
+    stream, branch = inputs(site)
+    return _normed(which, site, stream + branch)
 
 
 def _normed(which: str, site: Site, x: Array) -> Array | None:
