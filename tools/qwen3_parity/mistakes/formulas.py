@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.ranks import Rank
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL
-from qwen3_spec.site import Result, Site
+from qwen3_spec.site import Result, Site, Taps
 
 Wrong = Callable[[Site], "Array | None"]
 """The wrong output on a site's inputs; None where it cannot be made."""
@@ -77,8 +77,22 @@ class Formula:
         return y, noise + FLOAT32_ROUNDOFF * np.abs(y) + SMALLEST_NORMAL
 
 
+class _Moved:
+    """What else was recorded, moved where it is read."""
+
+    def __init__(self, values: Taps, move: Callable[[Array], Array]) -> None:
+        self._values, self._move = values, move
+
+    def value(self, name: str, step: int) -> Array | None:
+        x = self._values.value(name, step)
+        return None if x is None else self._move(x)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._values, name)
+
+
 def _moved(site: Site, random: np.random.Generator) -> Site:
-    """The site with inputs and parameters that are noisy, and a roundoff off."""
+    """The site with inputs, parameters and other taps that are noisy, and a roundoff off."""
 
     def move(x: Array) -> Array:
         if x.dtype.kind != "f":
@@ -88,7 +102,8 @@ def _moved(site: Site, random: np.random.Generator) -> Site:
         return np.asanyarray(1.0 * noisy)
 
     parameters = {name: move(np.asarray(value)) for name, value in site.parameters.items()}
-    return replace(site, inputs=tuple(map(move, site.inputs)), parameters=parameters)
+    values = cast(Taps, _Moved(site.values, move))
+    return replace(site, inputs=tuple(map(move, site.inputs)), parameters=parameters, values=values)
 
 
 def inputs(site: Site) -> tuple[Array, ...]:
