@@ -19,16 +19,33 @@ def groups(site: Site) -> Iterator[Hypothesis]:
     if site.case.config.num_attention_heads == site.case.config.num_key_value_heads:
         return
     fix = "a key or value head gets the sum over the query heads that share it"
-    ways: tuple[tuple[str, str, Callable[[Array], Array]], ...] = (
-        ("gradient.group_first", "takes the first query head of each group alone", lambda grouped: grouped[:, :, 0]),
-        ("gradient.group_last", "takes the last query head of each group alone", lambda grouped: grouped[:, :, -1]),
-        ("gradient.group_mean", "takes the mean over the query heads of a group", lambda grouped: grouped.mean(axis=2)),
-    )
+    ways: tuple[tuple[str, str, _Way], ...] = (
+        ("gradient.group_first", "takes the first query head of each group alone",
+         lambda h, kv: _split(h, kv)[:, :, 0]),
+        ("gradient.group_last", "takes the last query head of each group alone",
+         lambda h, kv: _split(h, kv)[:, :, -1]),
+        ("gradient.group_mean", "takes the mean over the query heads of a group",
+         lambda h, kv: _split(h, kv).mean(2)),
+        ("gradient.group_tiled", "sums query heads as if they were tiled over the KV heads: by h modulo their number",
+         lambda h, kv: _tiled(h, kv).sum(1)),
+    )  # fmt: skip
     for name, says, way in ways:
         yield Hypothesis(name, says, fix, partial(_grouped, way), everywhere=True)
 
 
-def _grouped(way: Callable[[Array], Array], site: Site) -> Result | None:
+_Way = Callable[[Array, int], Array]
+"""`[batch, heads, …]` and how many KV heads there are -> `[batch, kv_heads, …]`."""
+
+
+def _split(heads: Array, kv_heads: int) -> Array:
+    return heads.reshape(heads.shape[0], kv_heads, -1, *heads.shape[2:])
+
+
+def _tiled(heads: Array, kv_heads: int) -> Array:
+    return heads.reshape(heads.shape[0], -1, kv_heads, *heads.shape[2:])
+
+
+def _grouped(way: _Way, site: Site) -> Result | None:
     if site.place.op == "context_gradient" and not site.place.name.endswith("probs"):
         dy = np.swapaxes(np.asarray(site.inputs[0], np.float64), 1, 2)
         heads = np.swapaxes(np.asarray(site.inputs[1], np.float64), -1, -2) @ dy
@@ -39,10 +56,9 @@ def _grouped(way: Callable[[Array], Array], site: Site) -> Result | None:
         heads = np.swapaxes(site.inputs[0] * site.scaling, -1, -2) @ queries
     else:
         return None
-    split = heads.reshape(heads.shape[0], site.case.config.num_key_value_heads, -1, *heads.shape[2:])
-    noise = as_unit(8 * np.abs(split).sum(axis=2))
-    y, noise = _in_layout(site, way(split)), _in_layout(site, noise)
-    return y, noise
+    kv_heads, size = site.case.config.num_key_value_heads, np.abs(heads)
+    noise = as_unit(8 * np.maximum(_split(size, kv_heads).sum(2), _tiled(size, kv_heads).sum(1)))
+    return _in_layout(site, way(heads, kv_heads)), _in_layout(site, noise)
 
 
 def _in_layout(site: Site, values: Array) -> Array:

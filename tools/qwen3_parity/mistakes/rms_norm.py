@@ -15,7 +15,6 @@ from qwen3_parity.mistakes.fitting import fitted
 from qwen3_parity.mistakes.formulas import Formula, Wrong, combined
 from qwen3_parity.mistakes.formulas import rows as formulas
 from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscounted, scaled
-from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import norm as norm_of
@@ -26,9 +25,7 @@ from qwen3_parity.mistakes.streams import skips
 from qwen3_spec import ops
 from qwen3_spec.heads import split_heads
 from qwen3_spec.ops import OPS
-from qwen3_spec.ops.linear import added
-from qwen3_spec.ops.rms_norm import normalised
-from qwen3_spec.rounding import FLOAT32_ROUNDOFF, as_unit
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 from qwen3_spec.site import Result, Site
 
 FIX = "weight * x / sqrt(mean(x**2) + eps) over the last axis, eps = rms_norm_eps"
@@ -290,27 +287,6 @@ def _row_factors(site: Site) -> Result | None:
     return observed.truth * factor, unit_of((observed.truth, observed.unit)) * np.abs(factor)
 
 
-def gradient(site: Site) -> Iterator[Hypothesis]:
-    """RMSNorm's derivative with its root taken for a constant."""
-    says = "takes the root mean square of RMSNorm for a constant: the mean term is missing"
-    fix = "dx = (dn - n mean(dn n)) / root, dn = weight dy, n = x / root"
-    yield Hypothesis("gradient.norm_mean", says, fix, _norm_without_mean, everywhere=True)
-
-
-def _norm_without_mean(site: Site) -> Result | None:
-    if site.place.op == "norm_input_gradient":
-        *skip, dy, x = (np.asarray(value, np.float64) for value in site.inputs)
-        weight = np.asarray(site.checkpoint[site.place.parameters[0]], np.float64)
-        y = weight * dy * normalised(x, site.config.rms_norm_eps)[1]
-        return added([(term, 0 * term) for term in skip] + [(y, as_unit(8 * np.abs(y)))])
-    if site.place.op != "head_gradient" or not site.names[0].endswith("_norm"):
-        return None
-    name = site.place.name.removeprefix("gradient.").replace("encoder_k_proj", "k_proj").replace("_proj", "_norm")
-    x = split_heads(np.asarray(site.inputs[1], np.float64), site.config.head_dim)
-    y = np.asarray(site.checkpoint[f"{name}.weight"]) * site.inputs[0] * normalised(x, site.config.rms_norm_eps)[1]
-    return y.reshape(site.inputs[1].shape), as_unit(8 * np.abs(y)).reshape(site.inputs[1].shape)
-
-
 def other_weight(site: Site) -> Iterator[Hypothesis]:
     """The weight of each channel that its rows tell."""
     weight = None if observe(site) is None or loaded_as_stored(site) else weight_of_rows(site)
@@ -350,6 +326,4 @@ def weight_of_rows(site: Site) -> Array | None:
 MISTAKES: Mapping[str, Mistakes] = {
     "rms_norm": Mistakes((norm, skips, other_tensors), (other_weight, other_statistic)),
     "head_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
-    "norm_input_gradient": Mistakes((gradient, uses, cut)),
-    "norm_weight_gradient": Mistakes((uses, cut)),
 }

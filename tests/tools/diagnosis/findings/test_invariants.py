@@ -89,6 +89,15 @@ def sharded(y: Array) -> Array:
     return (parts * np.sqrt(whole / parted)).reshape(y.shape)
 
 
+def joined(p: Array) -> Array:
+    """Keys in two halves, each with its own softmax, whose log-sum-exps are joined as powers of 2."""
+    blocks = np.array_split(p.astype(np.float64), [(p.shape[-1] + 1) // 2], axis=-1)
+    sums = [block.sum(-1, keepdims=True) for block in blocks]
+    shares = np.stack(sums) ** np.log(2)
+    weights = shares / shares.sum(0) / np.where(sums, sums, 1)
+    return np.concatenate([block * weight for block, weight in zip(blocks, weights, strict=True)], -1)
+
+
 def of_other_rows(y: Array) -> Array:
     return y * np.random.default_rng(4).uniform(0.5, 2, (*y.shape[:2], *(1,) * (y.ndim - 2)))
 
@@ -138,6 +147,8 @@ DONE: dict[str, tuple[str, str, str, str, Change, int]] = {
     "8 bits in a graph": ("invariant.grid", "with a minimum", GRAPH, f"{MODEL}.mlp", with_minimum, 0),
     "a norm of a shard": ("fit.part_factor", "own root mean square", RAGGED, "decoder.norm", sharded, 0),
     "a norm of a shard in a graph": ("fit.part_factor", "one factor for each 8", GRAPH, "model.norm", sharded, 0),
+    "blocks of keys joined by other weights": ("fit.key_parts", "one factor for each 4 keys", PLAIN, P, joined, 2),
+    "blocks of keys in a graph": ("fit.key_parts", "joined by wrong weights", GRAPH, f"{GRAPHS}.probs", joined, 0),
     "another row's statistic": ("fit.row_factor", "each row of hidden", RAGGED, "decoder.norm", of_other_rows, 0),
     "another row's statistic in a graph": ("fit.row_factor", "each row of channel", GRAPH, "model.norm",
                                            of_other_rows, 0),

@@ -11,7 +11,7 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
 from qwen3_parity.diagnosis.findings.numbers.clamped import clamped
 from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size
-from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor
+from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor, key_parts
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.numbers.masks import bands
@@ -48,6 +48,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     clamped,
     axis_offset,
     group_factor,
+    key_parts,
     key_bias,
     grid,
     rounded_input,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -142,6 +143,29 @@ def _row_factor(tap: WrongTap) -> Finding | None:
         if rows.size and np.abs((rows**-2.0).mean(-1) - 1).max() < 1e-4:
             says += f": each {size} are divided by their own root mean square, not by the row's"
         return Finding("fit.part_factor", says, 1.0)
+    return None
+
+
+def key_parts(tap: WrongTap) -> Finding | None:
+    """One factor a row for each block of its keys: the blocks are right, what joins them is not."""
+    usable = floats(tap)
+    if usable is None or tap.truth.ndim < 2 or tap.axes[-1] != "key":
+        return None
+    actual, truth, cells = usable
+    keys = tap.truth.shape[-1]
+    equal = {math.ceil(keys / parts) for parts in range(2, _MOST_PARTS + 1)}
+    for size in sorted({*equal, *(2**power for power in range(1, keys.bit_length()))} - {1, keys}, reverse=True):
+        starts = np.arange(0, keys, size)
+        squares, products = (
+            np.add.reduceat(np.where(cells, truth * values, 0), starts, axis=-1) for values in (truth, actual)
+        )
+        by_block = np.where(squares > 0, products / np.where(squares > 0, squares, 1), 1)
+        scale = np.repeat(by_block, size, axis=-1)[..., :keys]
+        if explained(tap, scale * truth, scale, fitted=int((squares > 0).sum())) == 1:
+            row = by_block.reshape(-1, len(starts))[(squares > 0).all(-1).ravel()]
+            shown = f": {numbers(row[0])} in the first wrong one" if len(row) else ""
+            says = f"each row has one factor for each {size} keys{shown}: blocks of keys are joined by wrong weights"
+            return Finding("fit.key_parts", f"{says}, as by another log-sum-exp", 1.0)
     return None
 
 
