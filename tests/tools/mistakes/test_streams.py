@@ -35,6 +35,7 @@ def learned(seed: int, *shape: int) -> torch.Tensor:
 EMBEDDINGS: dict[str, tuple[str, Rows]] = {
     "√hidden": ("embedding.scaled", lambda i, w: w[i] * HIDDEN**0.5),
     "an unheard-of factor": ("embedding.scaled", lambda i, w: w[i] * 1.234),
+    "two shards": ("embedding.shards", lambda i, w: w[i.clamp(max=VOCAB // 2)] + w[i.clamp(min=VOCAB // 2 + 1)]),
     "never filled": ("embedding.scaled", lambda i, w: 0 * w[i]),
     "id + 1": ("embedding.other_row", lambda i, w: w[(i + 1) % VOCAB]),
     "one id's row": ("embedding.other_row", lambda i, w: w[torch.where(i == i[0, 1], 77, i)]),
@@ -76,6 +77,15 @@ def silu(x: torch.Tensor) -> torch.Tensor:
     return functional.silu(x)
 
 
+SHUFFLED = torch.randperm(1024, generator=torch.Generator().manual_seed(3))
+
+
+def by_turns(gate: torch.Tensor, up: torch.Tensor, size: int) -> torch.Tensor:
+    """Gates before ups, read as if blocks of both stood by turns."""
+    blocks = torch.cat((gate, up), -1).unflatten(-1, (-1, 2, size))
+    return (silu(blocks[..., 0, :]) * blocks[..., 1, :]).flatten(-2)
+
+
 ACTS: dict[str, tuple[str, Pair]] = {
     "gelu": ("mlp.activation", lambda g, u: functional.gelu(g) * u),
     "gelu by tanh": ("mlp.activation", lambda g, u: functional.gelu(g, approximate="tanh") * u),
@@ -100,6 +110,10 @@ ACTS: dict[str, tuple[str, Pair]] = {
     "bounded parts": ("mlp.clamped", lambda g, u: silu(g.clamp(max=1.5)) * u.clamp(-1.5, 1.5)),
     "bounded result": ("mlp.clamped", lambda g, u: (silu(g) * u).clamp(-0.7, 0.7)),
     "the token before's up": ("mlp.up_shifted", lambda g, u: silu(g) * u.roll(1, 1)),
+    "by turns": ("mlp.gate_up_layout", lambda g, u: by_turns(g, u, 1)),
+    "by turns of two": ("mlp.gate_up_layout", lambda g, u: by_turns(g, u, 2)),
+    "ups out of order": ("mlp.up_order", lambda g, u: silu(g) * u[..., SHUFFLED[: u.shape[-1]].argsort()]),
+    "gates out of order": ("mlp.gate_order", lambda g, u: silu(g[..., SHUFFLED[: u.shape[-1]].argsort()]) * u),
     "an unheard-of factor": ("mlp.scaled", lambda g, u: 1.77 * silu(g) * u),
     "bfloat16 result": ("mlp.half_precision", lambda g, u: (silu(g) * u).bfloat16()),
     "bfloat16": ("mlp.half_precision", lambda g, u: silu(g.bfloat16()) * u.bfloat16()),

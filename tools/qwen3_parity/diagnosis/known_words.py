@@ -21,6 +21,10 @@ FITTED: Mapping[str, tuple[str, str]] = {
         "takes the mean over the query heads of a group",
         "add up the gradients of all query heads that share a key-value head",
     ),
+    "gradient.group_tiled": (
+        "sums query heads as if they were tiled over the KV heads",
+        "add up the gradients of all query heads that share a key-value head",
+    ),
     "gradient.rope_direction": (
         "turns gradients forwards as RoPE turns queries and keys",
         "dx = dy cos - rotate_half(dy sin)",
@@ -32,7 +36,9 @@ FITTED: Mapping[str, tuple[str, str]] = {
     "linear.clamped": ("clamps its result to a bound", "clamp nothing"),
     "logits.log_softmax": ("hands on log_softmax of the logits", "hand on the logits themselves"),
     "logits.softmax": ("hands on probabilities", "hand on the logits themselves"),
+    "mlp.gate_order": ("takes gate's channels in another order", "channel i of act is act(gate[i]) * up[i]"),
     "mlp.scaled": ("multiplies the gated product by a number", "act(gate) * up with act = hidden_act"),
+    "mlp.up_order": ("takes up's channels in another order", "channel i of act is act(gate[i]) * up[i]"),
     "norm.constant_added": ("adds a number to what the norm gives", "x / sqrt(mean(x²) + eps) * weight"),
     "positions.past_counted_twice": (
         "adds the length of the past to positions that count it already",

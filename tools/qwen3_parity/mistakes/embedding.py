@@ -103,6 +103,16 @@ def additions() -> Iterator[Hypothesis]:
         padding = _padding(site)
         return None if padding is None else (np.where(padding[..., None], 0.0, rows_of(site)), None)
 
+    def sharded(count: int, whole: bool, site: Site) -> Result:
+        table = table_of(site)
+        starts = np.arange(count) * (len(table) // count + (whole and len(table) % count > 0))
+        ends = [*starts[1:], len(table)]
+        parts = [table[np.clip(ids_of(site), *shard)] for shard in zip(starts, np.array(ends) - 1, strict=True)]
+        return np.add.reduce(parts, dtype=np.float64), rounded_unit(np.add.reduce(np.abs(parts), dtype=np.float64))
+
+    for count, whole in product((2, 4, 8), (True, False)):
+        says = f"adds what {count} shards have: of an id that is not its own a shard gives its nearest row, not zeros"
+        yield Hypothesis("embedding.shards", says, FIX, partial(sharded, count, whole), PLAIN + 1)
     for start, woven, counted in product((0, 1), (True, False), (True, False)):
         indices, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
         says = f"adds sinusoids of {indices} from {start}, sines and cosines {how}"

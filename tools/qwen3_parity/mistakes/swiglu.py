@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.activation import ACTIVATIONS, Function, sigmoid
 from qwen3_parity.mistakes.fitting import fitted, sampled, shifted
 from qwen3_parity.mistakes.formulas import Wrong, inputs, on_inputs, rows
+from qwen3_parity.mistakes.gate_up_order import layouts, order
 from qwen3_parity.mistakes.generic import casts, scaled
 from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
@@ -67,6 +68,7 @@ def swiglu(site: Site) -> Iterator[Hypothesis]:
     with np.errstate(all="ignore"):
         yield from likely(part, few, rows("mlp", f"{_RIGHT} ({hidden_act})", _formulas(hidden_act)))
         yield from likely(part, few, rows("mlp", f"{_RIGHT}, no bounds", _bounds(act)))
+        yield from likely(part, few, layouts(act, site.inputs[0].shape[-1]))
         yield from casts(part, few, "mlp.half_precision", _RIGHT)
         yield from scaled(part, few, "mlp.scaled", _RIGHT)
         if observed is None:
@@ -81,6 +83,7 @@ def swiglu(site: Site) -> Iterator[Hypothesis]:
                           lambda c, s: on_inputs(lambda g, u: act(g) * (u + c))(s), (0.5,))  # fmt: skip
         yield from fitted(site, observed, "mlp.activation", _RIGHT, "computes gate * sigmoid({:.7g} gate) * up".format,
                           lambda b, s: on_inputs(lambda g, u: g * sigmoid(b * g) * u)(s), (1.0,), (1.7,))  # fmt: skip
+        yield from order(act, site, observed)
         yield from likely(site, observed, shifted(site, ("mlp.gate_shifted", "mlp.up_shifted"), ("gate", "up"), _RIGHT))
 
 
