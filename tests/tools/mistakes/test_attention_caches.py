@@ -51,7 +51,19 @@ def turned(x: Array) -> Array:
     return (x * cos + np.concatenate((-x[..., half:], x[..., :half]), -1) * sin).astype(np.float32)
 
 
+def by_positions(x: Array, positions: int, width: int) -> Array:
+    """The first channels turned by so many positions more, in pairs of halves of that width."""
+    theta = golden(CASE).case.config.rope_theta
+    angle = positions * theta ** (-np.arange(0, width, 2) / width)
+    cos, sin = (np.tile(table(angle), 2).astype(np.float32) for table in (np.cos, np.sin))
+    part, half = x[..., :width], width // 2
+    moved = part * cos + np.concatenate((-part[..., half:], part[..., :half]), -1) * sin
+    return np.concatenate((moved, x[..., width:]), -1).astype(np.float32)
+
+
 CACHES: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
+    "shifted by another way": ("cache.rerotated", "keys",
+                               lambda site: joined(by_positions(old("keys", 2), -3, 10), new("keys", 2))),
     "not written": ("cache.not_written", "keys", lambda site: joined(old("keys", 2), 0 * new("keys", 2))),
     "lost": ("cache.not_written", "keys", lambda site: joined(0 * old("keys", 2), new("keys", 2))),
     "prepended": ("cache.slot_order", "keys", lambda site: joined(new("keys", 2), old("keys", 2))),

@@ -8,6 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.cache_reads import reads
+from qwen3_parity.mistakes.cache_turns import turns
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import asks_for_all, unit_of
@@ -394,6 +395,6 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "cache": Mistakes((contents, other_kind, as_keys, again, reads)),
+    "cache": Mistakes((contents, other_kind, as_keys, again, turns, reads)),
     "cache_once": Mistakes((contents, other_kind, as_keys, again, reads)),
 }

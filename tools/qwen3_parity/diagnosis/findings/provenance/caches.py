@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 _MOST = 0.75
 """The share of slots with unknown contents from which on that is all there is to say: two requests may share a token,
 whose values in the first layer are the same bits."""
-_UNWRITTEN = {"zeros", "not_finite", "constant"}
+UNWRITTEN = {"zeros", "not_finite", "constant"}
 """What memory holds that nobody wrote."""
 _CLOSE = 0.2
 """An error of this part of the size is no other content."""
@@ -30,7 +30,7 @@ def in_cache(tap: WrongTap, at: Array, nowhere: Array, kinds: Sequence[str], tex
         return Finding("cache.stale", f"{text()}: a request begins with an empty cache", 1.0)
     if len(nowhere) >= _MOST * len(at):
         return None if _close(tap) else Finding("cache.unknown", text(), 0.5)
-    if not len(nowhere) and set(kinds) <= _UNWRITTEN:
+    if not len(nowhere) and set(kinds) <= UNWRITTEN:
         return Finding("cache.not_written", text(), 1.0)
     return Finding("cache.slot_map", text(), 0.5 if len(nowhere) else 1.0)
 

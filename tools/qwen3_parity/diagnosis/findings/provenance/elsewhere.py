@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.provenance.caches import in_cache
+from qwen3_parity.diagnosis.findings.provenance.caches import UNWRITTEN, in_cache
 from qwen3_parity.diagnosis.findings.provenance.form import Form, counted, form_of
 from qwen3_parity.diagnosis.findings.provenance.maps import MOVED, Held, Wording, mapped, moved
 from qwen3_parity.diagnosis.findings.provenance.matches import Vectors, matches
@@ -152,7 +152,9 @@ def _weighed(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequen
     nowhere = np.setdiff1d(np.arange(len(grain.at)), places)
     share = 1 - float(numbers[nowhere].sum() / numbers.sum())
     kinds = [_kind(held, every) for held in maps]
-    if is_cache(tap):
+    # A slot that nobody wrote lacks its channels, all of them: fewer were lost before they came to the cache.
+    lost_before = kinds and set(kinds) <= UNWRITTEN and 2 * len(grain.numbers) <= grain.form.shape[3]
+    if is_cache(tap) and not lost_before:
         return in_cache(tap, grain.at, nowhere, kinds, lambda: _text(tap, grain, every, maps, nowhere))
     if share < _LEAST:
         return None
