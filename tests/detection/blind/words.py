@@ -21,7 +21,7 @@ WORDS = {
     # Numbers were rounded to few steps.
     "GRID": r"[2-8].?bits?\b|int[48]|fp8|float8|e4m3|quanti[sz]|\bgrid|\bdistinct values|\bcodes?\b|\blevels\b",
     # Something does not take part.
-    "LEFT_OUT": r"left out|missing|dropped|ignored|skipp|not (applied|read|summed|counted|added)"
+    "LEFT_OUT": r"left out|leaves (\w+ )*out|missing|dropped|ignored|skipp|not (applied|read|summed|counted|added)"
     r"|without (its|the|any)|lost|unread|lacks?\b",
     # Something takes part two times.
     "TWICE": r"twice|doubl|two times|× ?2(\.0+)?\b|\b2(\.0+)? ?×|by 2(\.0+)?\b|added again|applied again|once more",

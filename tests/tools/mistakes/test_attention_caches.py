@@ -1,6 +1,6 @@
 """Wrong cache contents and wrong wiring, made from recorded numbers, get the names of their mistakes.
 
-It runs `mistakes.layouts`, too.
+It runs `mistakes.layouts` and `mistakes.cache_turns`, too.
 """
 
 from __future__ import annotations
