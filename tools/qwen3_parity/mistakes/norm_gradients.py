@@ -58,8 +58,8 @@ _BY_INPUT: tuple[tuple[str, str, Rank, _Way], ...] = (
 )  # fmt: skip
 _BY_WEIGHT: tuple[tuple[str, str, Rank, _Way], ...] = (
     ("norm_input", "multiplies by RMSNorm's input, not by x / root", PLAIN, lambda dy, w, x, root: dy * x),
-    ("norm_weight", "has the weight in its own gradient", PLAIN + 1, lambda dy, w, x, root: w * dy * x / root),
-    ("norm_input", "multiplies by RMSNorm's output", PLAIN + 1, lambda dy, w, x, root: dy * w * w * x / root),
+    ("norm_weight", "multiplies by RMSNorm's output, the weight in it, not by x / root", PLAIN + 1,
+     lambda dy, w, x, root: w * dy * x / root),
     ("norm_overwritten", "reads the gradient by x where that of the output belongs: a buffer that was overwritten",
      PLAIN + 1, lambda dy, w, x, root: _derived(dy, w, x, root) * x / root),
     ("norm_root", "has the mean square where 1 / root belongs", PLAIN + 1,
