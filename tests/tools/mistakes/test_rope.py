@@ -205,6 +205,7 @@ POSITIONS: dict[str, tuple[str, int, Positions]] = {
     "far ahead": ("positions.offset", 0, lambda p: p + 37),
     "rows apart": ("positions.offset", 0, lambda p: p + np.array([[0], [1], [-1]])),
     "all 0": ("positions.constant", 0, lambda p: p * 0),
+    "behind the prompt": ("positions.constant", 0, lambda p: np.full(p.shape, 4)),
     "the row before": ("positions.other_row", 0, lambda p: np.roll(p, 1, 0)),
     "doubled": ("positions.scaled", 0, lambda p: p * 2),
     "reversed": ("positions.reversed", 0, lambda p: p[:, ::-1]),

@@ -243,6 +243,15 @@ def _earlier(_: Array, site: Site, stack: str) -> Array | None:
     return OPS["mask"].truth(replace(site, inputs=tuple(inputs)))[0]
 
 
+def _without_padding(_: Array, site: Site) -> Array | None:
+    """The rule alone, where both stacks have padding masks: one side's is in the table of each."""
+    if sum(name.endswith("attention_mask") for name in site.names) < 2 or _is_given(site):
+        return None
+    shown = zip(site.names, site.inputs, strict=True)
+    inputs = tuple(np.ones_like(x) if name.endswith("attention_mask") else x for name, x in shown)
+    return OPS["mask"].truth(replace(site, inputs=inputs))[0]
+
+
 WHOLE: tuple[tuple[str, str, MaskChange, Rank], ...] = (
     ("mask.earlier_request", "hides the padding of the request before, not of its own",
      lambda m, s: _earlier(m, s, ""), PLAIN),
@@ -250,6 +259,7 @@ WHOLE: tuple[tuple[str, str, MaskChange, Rank], ...] = (
      lambda m, s: _earlier(m, s, "encoder"), PLAIN),
     ("mask.earlier_request", "hides the decoder's padding of the request before, not of its own",
      lambda m, s: _earlier(m, s, "decoder"), PLAIN),
+    ("mask.padding_ignored", "ignores padding, the encoder's too", _without_padding, PLAIN),
     ("mask.none", "shows every key to every query", lambda m, _: np.ones_like(m), PLAIN + 1),
     ("mask.keys_hidden", "hides every key", lambda m, _: np.zeros_like(m), PLAIN + 1),
     ("mask.inverted", "shows what should be hidden and hides what should be seen", lambda m, _: ~m, PLAIN),

@@ -56,6 +56,13 @@ def _in_window(rule: Callable[[Slots, Array, int], Array]) -> Callable[[Slots], 
     return visible
 
 
+def _sided(side: str, by: int) -> Callable[[Slots], Array | None]:
+    """The encoder's window with another number of keys on one side."""
+    left, right = (by, 0) if side == "left" else (0, by)
+    window = _in_window(lambda s, d, w: (d <= w + left) & (-d <= w + right))
+    return lambda s: window(s) if s.encoder else None
+
+
 def _chunk(s: Slots) -> Array:
     """Query index within this call minus key slot."""
     return np.asarray(s.distance - s.past)
@@ -77,6 +84,8 @@ NEAR: tuple[Rule, ...] = (
     Rule("mask.causal", "is causal", _cells(lambda s, d: d >= 0)),
     Rule("mask.causal", "is causal, with the decoder's window",
          _in_window(lambda s, d, w: (d >= 0) & (d < w) if s.encoder else d < w)),
+    Rule("mask.past_hidden", "hides what the steps before left in the cache",
+         _cells(lambda s, d: (s.key >= s.past) & ((d >= 0) | np.bool_(s.encoder)))),
     Rule("mask.anti_causal", "lets queries see later keys alone", _cells(lambda s, d: d <= 0)),
     Rule("mask.anti_causal", "lets queries see later keys alone, not their own", _cells(lambda s, d: d < 0)),
     Rule("mask.off_by_one", "hides every query's own key", _cells(lambda s, d: d != 0 if s.encoder else d > 0)),
@@ -96,6 +105,8 @@ NEAR: tuple[Rule, ...] = (
     Rule("mask.window_off_by_one", "has a window of one less", _within(_wider(-1))),
     Rule("mask.window_off_by_one", "has a window of two more", _within(_wider(2)), 1),
     Rule("mask.window_off_by_one", "has a window of two less", _within(_wider(-2)), 1),
+    *(Rule("mask.window_off_by_one", f"has one key {more} on the {side} side of its window", _sided(side, by), 1)
+      for more, by in (("less", -1), ("more", 1)) for side in ("left", "right")),
     Rule("mask.window_size", "has twice the window", _within(lambda s: s.window and 2 * s.window), 1),
     Rule("mask.window_size", "has half the window", _within(lambda s: s.window and s.window // 2), 1),
     Rule("mask.window_size", "has half the window, rounded up", _within(lambda s: s.window and (s.window + 1) // 2), 1),

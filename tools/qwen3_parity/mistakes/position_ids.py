@@ -27,7 +27,7 @@ FIX = "count a row's real tokens from 0: cumsum(attention_mask) - 1, going on fr
 class Slots:
     """Right positions `ids[batch, length]` of a step, with what a port may count instead.
 
-    `earlier[batch, slot]`, True = a token, and `earlier_ids`, its positions here, are of the request before.
+    `start` is the smallest position of the request. `earlier[batch, slot]`, True = a token, and `earlier_ids`, its positions here, are of the request before.
     """
 
     ids: Array
@@ -36,6 +36,7 @@ class Slots:
     first: int
     tokens: Array | None
     memory: Array | None
+    start: int = 0
     earlier: Array | None = None
     earlier_ids: Array | None = None
 
@@ -68,12 +69,14 @@ def slots(site: Site, ids: Array) -> Slots:
     tokens = site.values.recorded(f"input.{stack}_input_ids", 0)
     here = None if tokens is None else tokens[:, past : past + ids.shape[1]]
     memory = site.values.recorded("input.encoder_attention_mask", 0) if decoder else None
+    stated = site.values.recorded(f"input.{stack}_position_ids", 0)
+    start = 0 if stated is None or not stated.size else int(stated.min())
     earlier, their_ids = (earlier_input(site, f"input.{stack}_{leaf}") for leaf in ("attention_mask", "position_ids"))
     if earlier is None or len(earlier) != len(ids):
-        return Slots(ids, past, site.step, first, here, memory)
+        return Slots(ids, past, site.step, first, here, memory, start)
     theirs = None if their_ids is None else their_ids[:, past : past + ids.shape[1]]
     theirs = theirs if theirs is not None and theirs.shape == ids.shape else None
-    return Slots(ids, past, site.step, first, here, memory, earlier.astype(bool), theirs)
+    return Slots(ids, past, site.step, first, here, memory, start, earlier.astype(bool), theirs)
 
 
 def _constant(value: Callable[[Slots], Array | int]) -> Change:
@@ -130,11 +133,15 @@ _RULES: tuple[Rule, ...] = (
     Rule("positions.constant", "has position 0 everywhere", _constant(lambda s: 0)),
     Rule("positions.constant", "gives every token of a step the step's first position", _constant(lambda s: s.ids[:, :1])),
     Rule("positions.constant", "gives every token of a step the step's last position", _constant(lambda s: s.ids[:, -1:])),
+    Rule("positions.constant", "gives every token of the prompt the position behind its slots",
+         lambda s: s.ids if s.step else np.full(s.ids.shape, s.first), PLAIN + 1),
     Rule("positions.constant", "has the number of past slots everywhere", _constant(lambda s: s.past), PLAIN + 1),
     Rule("positions.not_counting_padding", "counts slots, padding too", lambda s: s.slots),
     Rule("positions.not_counting_padding", "counts slots, padding too, in decode steps", lambda s: s.slots if s.step else s.ids, PLAIN + 1),
     Rule("positions.not_counting_padding", "counts slots, padding too, from 1", lambda s: s.slots + 1, PLAIN + 1),
     Rule("positions.restarted", "starts every step at 0", lambda s: s.slots - s.past),
+    Rule("positions.restarted", "counts from 0, whatever position_ids say",
+         lambda s: s.ids - s.start if s.start else None),
     Rule("positions.restarted", "starts every step at 0", _moved(lambda s: -s.ids[:, :1])),
     Rule("positions.restarted", "leaves out the past", _moved(lambda s: -s.past)),
     Rule("positions.past_counted_twice", "adds the past twice", _moved(lambda s: s.past)),
