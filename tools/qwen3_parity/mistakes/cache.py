@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.cache_parts import Contents, exact, joined, parts
 from qwen3_parity.mistakes.cache_reads import reads
 from qwen3_parity.mistakes.cache_turns import turns
+from qwen3_parity.mistakes.cache_types import types
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import asks_for_all, unit_of
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
-from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
+from qwen3_parity.mistakes.requests import earlier
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -23,31 +25,8 @@ FIX = "after a step a cache holds what it held before and then the step's keys (
 ONCE = "the encoder's keys and values are made once, at the first step, and never change"
 
 
-def parts(site: Site) -> tuple[Array, Array]:
-    """What the cache held before, `[batch, kv_heads, past, head_dim]`, and what this step adds."""
-    new = _form(site, site.inputs[0])
-    before = site.before if site.before is not None else new[:, :, :0]
-    return before, new
-
-
-def _form(site: Site, values: Array) -> Array:
-    """Projections and norms as `[batch, kv_heads, key, head_dim]`; rotated keys and caches stay as they are."""
-    kv_heads, dim = site.config.num_key_value_heads, site.config.head_dim
-    if values.ndim == 4 and values.shape[1] == kv_heads and values.shape[2] != kv_heads:
-        return values
-    rotated = values.ndim == 4 and site.names and site.names[0].endswith("_rope")
-    return values if rotated else heads_first(values, dim)
-
-
-_Contents = Callable[[Array, Array, Site], "Array | None"]
-
-
 def _zeros(like: Array, count: int) -> Array:
     return np.zeros((*like.shape[:2], count, like.shape[3]), like.dtype)
-
-
-def joined(*parts: Array) -> Array:
-    return np.concatenate(parts, axis=2)
 
 
 def _one_early(before: Array, new: Array, _: Site) -> Array | None:
@@ -95,7 +74,7 @@ def _with_memory(site: Site, before: Array, new: Array, *, before_new: bool = Fa
     return joined(before, memory, new) if before_new else joined(before, new, memory)
 
 
-def _one_row(which: int) -> _Contents:
+def _one_row(which: int) -> Contents:
     def contents(before: Array, new: Array, _: Site) -> Array | None:
         every = joined(before, new)
         return np.broadcast_to(every[[which]], every.shape) if len(every) > 1 else None
@@ -103,7 +82,7 @@ def _one_row(which: int) -> _Contents:
     return contents
 
 
-def _rows(order: Callable[[int], Array], *, new_alone: bool = False) -> _Contents:
+def _rows(order: Callable[[int], Array], *, new_alone: bool = False) -> Contents:
     def contents(before: Array, new: Array, _: Site) -> Array | None:
         if len(new) < 2 or (new_alone and before.shape[2] == 0):
             return None
@@ -121,12 +100,24 @@ def _following(n: int) -> Array:
     return np.asarray((np.arange(n) + 1) % n)
 
 
+def _of_earlier(before: Array, new: Array, site: Site) -> Array | None:
+    """What the request before left in the slots that this one filled in earlier steps."""
+    request = earlier(site)
+    left = [] if request is None else [item for item in request if item.info.name == site.place.name]
+    held = max(left, key=lambda item: item.info.step).values() if left else before[:0]
+    fits = held.ndim == 4 and len(held) == len(before) and held.shape[2] >= before.shape[2] > 0
+    return joined(held[:, :, : before.shape[2]], new) if fits else None
+
+
 _EMPTY = "leaves the new slots zero"
 
-_CONTENTS: tuple[tuple[str, str, _Contents, Rank], ...] = (
+_CONTENTS: tuple[tuple[str, str, Contents, Rank], ...] = (
     ("not_written", _EMPTY, lambda b, n, _: joined(b, np.zeros_like(n)), PLAIN),
     ("not_written", "is all zero", lambda b, n, _: joined(np.zeros_like(b), np.zeros_like(n)), PLAIN + 1),
     ("not_written", "loses what it held: the old slots are zero", lambda b, n, _: joined(np.zeros_like(b), n), PLAIN),
+    ("not_written", "loses what it held in every KV head but the first",
+     lambda b, n, _: joined(b * (np.arange(b.shape[1]) == 0)[:, None, None], n), PLAIN + 1),
+    ("stale", "has what the request before left where it held its own", _of_earlier, PLAIN),
     ("stale", "repeats its last slot where the new ones belong",
      lambda b, n, _: joined(b, np.repeat(b[:, :, -1:], n.shape[2], 2)) if b.shape[2] else None, PLAIN),
     ("stale", "keeps what it held and no more", lambda b, n, _: b if b.shape[2] else None, PLAIN),
@@ -187,7 +178,7 @@ _WRITTEN = ("other_row", "kv_heads", "shifted", "slot_order", "truncated", "ring
 """Mistakes that may be made once, when a step's slots are written, and not again with what is there."""
 
 
-def _new_alone(rule: _Contents) -> _Contents:
+def _new_alone(rule: Contents) -> Contents:
     def contents(before: Array, new: Array, site: Site) -> Array | None:
         if new.shape[2] == 0:
             return before
@@ -197,37 +188,14 @@ def _new_alone(rule: _Contents) -> _Contents:
     return contents
 
 
-def _exact(contents: _Contents) -> Callable[[Site], Result | None]:
-    def compute(site: Site) -> Result | None:
-        if site.inputs:
-            before, new = parts(site)
-        elif site.before is not None:
-            before, new = site.before, site.before[:, :, :0]
-        else:
-            return None
-        try:
-            held = contents(before, new, site)
-        except ValueError:
-            return None
-        return None if held is None else (held, None)
-
-    return compute
-
-
 def contents(site: Site) -> Iterator[Hypothesis]:
     """The mistakes of the table, for a cache that grows and for one that is filled once."""
     fix = ONCE if site.place.op == "cache_once" else FIX
     for name, says, rule, rank in _CONTENTS:
         rank += says == _EMPTY and asks_for_all()  # a branch that is not added gives the same, and is plainer
-        yield Hypothesis(f"cache.{name}", says, fix, _exact(rule), rank)
+        yield Hypothesis(f"cache.{name}", says, fix, exact(rule), rank)
         if name in _WRITTEN:
-            yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, _exact(_new_alone(rule)), rank)
-    for kind, rounded in (*ROUNDED, *EIGHT_BITS):
-        stored = _exact(lambda b, n, _, rounded=rounded: rounded(joined(b, n)))  # type: ignore[misc]
-        same_type = "store the type of the keys and values"
-        yield Hypothesis("cache.half_precision", f"stores {kind}", same_type, stored, PLAIN + 1)
-        new = _exact(lambda b, n, _, rounded=rounded: joined(b, rounded(n)))  # type: ignore[misc]
-        yield Hypothesis("cache.half_precision", f"rounds what is new to {kind}", "store it as it is", new, RARE)
+            yield Hypothesis(f"cache.{name}", f"{says}, in what is written", fix, exact(_new_alone(rule)), rank)
 
 
 _KINDS: dict[str, tuple[tuple[str, str, str], ...]] = {
@@ -395,6 +363,6 @@ def _rerotated(*, old: bool, here: bool) -> Callable[[Site], Result | None]:
 
 
 MISTAKES: Mapping[str, Mistakes] = {
-    "cache": Mistakes((contents, other_kind, as_keys, again, turns, reads)),
-    "cache_once": Mistakes((contents, other_kind, as_keys, again, reads)),
+    "cache": Mistakes((contents, types, other_kind, as_keys, again, turns, reads)),
+    "cache_once": Mistakes((contents, types, other_kind, as_keys, again, reads)),
 }
