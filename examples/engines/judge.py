@@ -18,6 +18,7 @@ from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.judge.features import features
+from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.recording.capture import capture, plan
 from qwen3_parity.recording.record import record
 
@@ -71,13 +72,13 @@ def judged(adapter: Any, path: Path, out: Path, checkpoints: Path = CHECKPOINTS)
         return row | {"lacks": lacks}
     file = out / f"{adapter.__name__}-{golden.case.name.replace('/', '-')}.pb"
     record(golden, file, adapter.factory, checkpoints=checkpoints)
-    found = diagnose(golden, read(file), weights_of(golden, checkpoints))
-    verdicts = found.verdicts
-    blamed = [f"{fault.fault.place}: {fault.name or 'no known mistake'}" for fault in found.faults]
-    blamed += [f"{one.name}: not loaded as stored" for one in found.parameters]
-    without = dict.fromkeys(one.partition(" ")[0] for one in verdicts.no_results)
+    diagnosis = diagnose(golden, read(file), weights_of(golden, checkpoints))
+    verdicts = diagnosis.verdicts
+    blamed = [f"{fault.fault.place}: {fault.name or 'no known mistake'}" for fault in diagnosis.faults]
+    blamed += [f"{parameter.name}: not loaded as stored" for parameter in diagnosis.parameters]
+    without = dict.fromkeys(tap.partition(" ")[0] for tap in verdicts.no_results)
     word = f"{verdicts.word}: no {', '.join(without)}" if verdicts.word == "partial" else verdicts.word
-    row |= {"compared": verdicts.compared, "of": verdicts.of, "word": word, "blamed": blamed}
+    row |= {"compared": verdicts.compared, "of": verdicts.of, "word": word, "blamed": spoken(blamed, golden.case)}
     return row | {"share": verdicts.worst.share if verdicts.worst else 0.0, "problems": len(verdicts.problems)}
 
 
