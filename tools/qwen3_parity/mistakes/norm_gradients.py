@@ -57,7 +57,7 @@ _BY_INPUT: tuple[tuple[str, str, Rank, _Way], ...] = (
      lambda dy, w, x, root: _derived(dy, w, x, root) * root),
 )  # fmt: skip
 _BY_WEIGHT: tuple[tuple[str, str, Rank, _Way], ...] = (
-    ("norm_input", "multiplies by RMSNorm's input, not by x / root", PLAIN, lambda dy, w, x, root: dy * x),
+    ("norm_input", "multiplies by RMSNorm's input as it is, not normed", PLAIN, lambda dy, w, x, root: dy * x),
     ("norm_weight", "multiplies by RMSNorm's output, the weight in it, not by x / root", PLAIN + 1,
      lambda dy, w, x, root: w * dy * x / root),
     ("norm_overwritten", "reads the gradient by x where that of the output belongs: a buffer that was overwritten",
