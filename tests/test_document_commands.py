@@ -41,7 +41,7 @@ PROGRAMS = ("qwen3-parity", "make", "pytest", "python", "pip", "git", "torchrun"
 
 NOT_RUN = {  # a command, as a glob: the reason
     "pip install *": "tests/test_installed_alone.py installs the wheel",
-    "qwen3-parity regenerate --check --only 'op/rms_norm'": "test_regenerate.py runs it, a process that records anew",
+    "qwen3-parity regenerate --check --only 'op/rms_norm'": "tests/tools/report/test_json_schema.py runs it",
     "qwen3-parity regenerate --accept --only 'op/rms_norm' --reason \"why\"": "writes golden/: test_regenerate.py",
     "pytest tests/parity --parity-candidate=my_recordings/": "tests/tools/plugin/test_candidates.py runs it",
     "*-- ./my-port arguments": "the reader's port: tests/tools/conformance have theirs",

@@ -36,7 +36,7 @@ def joined(*parts: Array) -> Array:
 
 
 def exact(contents: Contents) -> Callable[[Site], Result | None]:
-    """A cache with these contents, which are copies: nothing of them was rounded."""
+    """A cache `[batch, kv_heads, key, head_dim]` with these contents; numbers are stored, so there is no unit."""
 
     def compute(site: Site) -> Result | None:
         if site.inputs:

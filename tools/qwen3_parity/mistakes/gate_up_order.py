@@ -18,8 +18,8 @@ from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.site import Site
 
 _FIX = "channel i of act is act(gate[i]) * up[i]; a fused gate_up has the layout that its reader takes it to have"
-_MOST = 1 << 24
-"""Numbers that are compared to find an order."""
+_MOST = 1 << 22
+"""Numbers that are compared to find an order, 8 bytes each: larger taps are not looked through."""
 _NEAR = 1e-4
 """The part of a channel's size by which the right partner may miss it."""
 _SHOWN = 4
