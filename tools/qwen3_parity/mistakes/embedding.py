@@ -110,9 +110,6 @@ def additions() -> Iterator[Hypothesis]:
         parts = [table[np.clip(ids_of(site), *shard)] for shard in zip(starts, np.array(ends) - 1, strict=True)]
         return np.add.reduce(parts, dtype=np.float64), rounded_unit(np.add.reduce(np.abs(parts), dtype=np.float64))
 
-    for count, whole in product((2, 4, 8), (True, False)):
-        says = f"adds what {count} shards have: of an id that is not its own a shard gives its nearest row, not zeros"
-        yield Hypothesis("embedding.shards", says, FIX, partial(sharded, count, whole), PLAIN + 1)
     for start, woven, counted in product((0, 1), (True, False), (True, False)):
         indices, how = "positions" if counted else "slots", "by turns" if woven else "in halves"
         says = f"adds sinusoids of {indices} from {start}, sines and cosines {how}"
@@ -120,6 +117,9 @@ def additions() -> Iterator[Hypothesis]:
     yield Hypothesis("embedding.normed", "normalises its rows", FIX, normed_rows, PLAIN + 1)
     yield Hypothesis("embedding.normed", "scales its rows to length 1", FIX, unit_length, PLAIN + 1)
     yield Hypothesis("embedding.padding_zeroed", "gives padding rows of zeros", FIX, masked, PLAIN + 1)
+    for count, whole in product((2, 4, 8), (True, False)):
+        says = f"adds what {count} shards have: of an id that is not its own a shard gives its nearest row, not zeros"
+        yield Hypothesis("embedding.shards", says, FIX, partial(sharded, count, whole), PLAIN + 1)
 
 
 def shared_additions(site: Site) -> Iterator[Hypothesis]:
