@@ -1,4 +1,4 @@
-"""What is right to say of a row, read from `answers.txt`: written from the mechanism, before anything was answered.
+"""What is right to say of a row, read from each draw's `answers.txt`: written from the mechanism, before any answer.
 
 A line `B001 …` says the mechanism. Below it, indented, stand alternatives of how it may be told: regular expressions
 with ` & ` between them, all of which must match an answer's name and text.
@@ -11,10 +11,12 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from detection.blind.words import WORDS
+from detection.blind import DRAWS
+from detection.blind.first import words as first
+from detection.blind.second import words as second
 from detection.draws import Alternative, alternative, says
 
-_FILE = Path(__file__).with_name("answers.txt")
+WORDS = {**first.WORDS, **second.WORDS}
 
 
 class Answer(NamedTuple):
@@ -38,7 +40,8 @@ def answers() -> dict[str, Answer]:
     """By the row's name."""
     written: dict[str, Answer] = {}
     name = ""
-    for line in _FILE.read_text(encoding="utf-8").splitlines():
+    texts = [Path(__file__).with_name(draw).joinpath("answers.txt").read_text(encoding="utf-8") for draw in DRAWS]
+    for line in "".join(texts).splitlines():
         if not line.startswith(" "):
             name, _, text = line.partition(" ")
             written[name] = Answer(text, ())

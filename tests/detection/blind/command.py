@@ -1,4 +1,4 @@
-"""The command that runs the blind draw: blind."""
+"""The command that runs the blind draws: blind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 from rich.progress import Progress
 from rich.table import Table
 
-from detection.blind import draw
+from detection.blind import DRAWS, draw
 from detection.blind.answers import answers
 from detection.blind.run import TIMEOUT, Judged, Said, judged
 from detection.command import Command
@@ -25,19 +25,27 @@ _COLUMNS = (
 
 
 @click.command(cls=Command)
+@click.option("--draw", "draws", multiple=True, type=click.Choice(DRAWS), help="Only this draw; repeatable.")
 @click.option("--only", "globs", multiple=True, metavar="GLOB", help="Rows by name; repeatable.")
 @click.option("--level", "levels", multiple=True, type=click.Choice(LEVELS), help="Only this level; repeatable.")
 @click.option("--list", "listed", is_flag=True, help="Only say which rows there are.")
 @click.option("--timeout", type=float, default=TIMEOUT, show_default=True, help="Seconds for each row.")
 @click.option("--json", "out", type=click.Path(path_type=Path),
               help="Every row as JSON, to this file as they come; rows that it has are not run again.")  # fmt: skip
-def blind(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeout: float, out: Path | None) -> None:
+def blind(
+    draws: tuple[str, ...],
+    globs: tuple[str, ...],
+    levels: tuple[str, ...],
+    listed: bool,
+    timeout: float,
+    out: Path | None,
+) -> None:
     """Seed bugs that nobody had seen who wrote what names them, and judge each at every level of recording.
 
     Exit code 1 when a bug is not caught where its taps show it, or the judge fails.
     """
     rows = chosen(
-        draw(),
+        draw(*draws),
         globs,
         "no row has such a name",
         expected="a glob like 'B01*'",
@@ -46,7 +54,7 @@ def blind(globs: tuple[str, ...], levels: tuple[str, ...], listed: bool, timeout
     if listed:
         click.echo("\n".join(f"{row.name}: {row.says} ({row.source}): {answers()[row.name].expect}" for row in rows))
         return
-    results = read_results(out, _built, "rows of the blind draw")
+    results = read_results(out, _built, "rows of the blind draws")
     with Progress(console=console(stderr=True), auto_refresh=False) as progress:  # no thread: the work is forked
         bar = progress.add_task("blind", total=len(rows))
         for row in rows:

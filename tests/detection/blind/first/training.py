@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from detection.blind.norms import BLOCK, norms
+from detection.blind.first.norms import BLOCK, norms
 from detection.blind.row import row
 from detection.mutants.mutant import Seed
 from detection.mutants.patch import Patch

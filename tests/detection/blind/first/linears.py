@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from detection.blind.parallel import output
+from detection.blind.first.parallel import output
 from detection.blind.row import row
 from detection.mutants.mutant import Seed
 from detection.mutants.patch import Patch
