@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
+from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
@@ -132,7 +133,7 @@ def _lines(network: Network, value: int) -> Sequence[Finding]:
     nodes = network.slices.computing(value)
     if not nodes:
         nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None][-1:]
-    lines = list(dict.fromkeys(node.lines[-1] for node in reversed(nodes) if node.lines))
+    lines = list(dict.fromkeys(line for node in reversed(nodes) if (line := model_line(node)) is not None))
     findings = [Finding(REFERENCE, _says(line, network), 0.5) for line in lines[:_LINES]]
     if len(lines) > _LINES:
         findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record what is between", 0.1))

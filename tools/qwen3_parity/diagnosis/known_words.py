@@ -63,7 +63,8 @@ FITTED: Mapping[str, tuple[str, str]] = {
 """Name -> what is done, what to do. The diagnosis says the number, the channels or the rows with it."""
 EDIT_FIX = "do as the reference's line does, which the diagnosis names with file and number"
 EDITS: Mapping[str, str] = {
-    "edit.axis": "works along another axis",
+    "edit.added": "runs something more on a result: an activation, a softmax, a scaling to length 1",
+    "edit.axis": "works along another axis, over a part of the channels, or over more of them",
     "edit.cache": "has the slots of the cache one place off, or the slot before in the newest one",
     "edit.constant": "has another number where the line has a constant, of the config or written into the code",
     "edit.exchanged": "exchanges two operands, halves or parameters",
@@ -86,6 +87,7 @@ EDITS: Mapping[str, str] = {
     "edit.rounded": "rounds to bfloat16 or float16",
     "edit.shifted": "is shifted along an axis",
     "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",
+    "edit.transposed": "lacks an exchange of axes, or has one too many where channels are cut or joined",
     "edit.twice": "does it twice",
 }
 """Name -> what is done, of edits of a golden's graph."""

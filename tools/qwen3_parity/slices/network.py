@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.slices.run import leaf_values
+from qwen3_parity.slices.source import call_of
 from qwen3_parity.slices.stored import graph_of
-from qwen3_spec.graph import Graph
+from qwen3_spec.graph import Graph, Line
 from qwen3_spec.slices import Slices, chooser, chosen
 
 DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
@@ -40,6 +41,29 @@ class Network:
         except ValueError:
             return {}
         return config if isinstance(config, dict) else {}
+
+    @cached_property
+    def _calls(self) -> dict[str, Line | None]:
+        return {}
+
+    @cached_property
+    def _lines(self) -> Mapping[str, Iterable[Line]]:
+        """The lines of each module's own ops."""
+        lines = dict[str, dict[Line, None]]()
+        for node in self.graph.nodes:
+            lines.setdefault(node.module, {}).update(dict.fromkeys(node.lines))
+        return lines
+
+    def is_smallest(self, module: str) -> bool:
+        """Whether no other module's ops are within a module: a norm, an activation."""
+        return module in self._lines and not any(path.startswith(f"{module}.") for path in self._lines)
+
+    def call_of(self, module: str) -> Line | None:
+        """The line of source that calls a module in the one around it; None where the source is not there."""
+        if module not in self._calls:
+            around, _, name = module.rpartition(".")
+            self._calls[module] = call_of(name, self._lines.get(around, ()), self.golden)
+        return self._calls[module]
 
     @property
     def narrow(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -35,6 +36,28 @@ def line_of(file: str, code: str, golden: Recording, function: str = "", after: 
                 return Line(file, number, around[-1] if around else "")
         reached = reached or after in text
     return None
+
+
+def call_of(name: str, around: Iterable[Line], golden: Recording) -> Line | None:
+    """The line that calls a module by its attribute's name, in a function that has one of the lines `around`.
+
+    None where no such line is there, or where `text_of` is empty.
+    """
+    for file, numbers in _by_file(around).items():
+        lines = _of_the_golden(file, golden)
+        for first, last, function in _functions(file) if lines else ():
+            if any(first <= number <= last for number in numbers):
+                for number in range(first, last + 1):
+                    if f"self.{name}(" in lines[number - 1]:
+                        return Line(file, number, function)
+    return None
+
+
+def _by_file(lines: Iterable[Line]) -> dict[str, set[int]]:
+    numbers = dict[str, set[int]]()
+    for line in lines:
+        numbers.setdefault(line.file, set()).add(line.number)
+    return numbers
 
 
 def _of_the_golden(file: str, golden: Recording) -> tuple[str, ...]:

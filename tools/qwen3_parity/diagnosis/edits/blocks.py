@@ -18,8 +18,9 @@ MODULE, LINE, LINES = "module", "line", "lines"
 def blocks(region: Around) -> dict[Site, list[Block]]:
     """Every block of a region by its sites, each with one site, of the deepest modules first."""
     sites = dict[Site, list[Block]]()
+    fixed = _of_weights(region)
     for site, values in _parts(region):
-        block = _block(region, values)
+        block = _block(region, values, fixed)
         if block is None:
             continue
         sites.setdefault(site, []).append(block)
@@ -59,12 +60,23 @@ def _runs(values: list[int], place: Mapping[int, int]) -> Iterator[list[int]]:
     yield run
 
 
-def _block(region: Around, values: list[int]) -> Block | None:
+def _of_weights(region: Around) -> frozenset[int]:
+    """Values that follow from parameters alone: 1 + weight is computed in the first step, and read in every one."""
+    fixed = set[int]()
+    for value in region.order:
+        reads = _node(region, value).reads
+        if reads and all(read in fixed or read in region.parameters for read in reads):
+            fixed.add(value)
+    return frozenset(fixed)
+
+
+def _block(region: Around, values: list[int], fixed: frozenset[int]) -> Block | None:
     inside = set(values)
     results = [
         value
         for value in values
-        if value == region.value or any(user not in inside for user in region.users.get(value, ()))
+        if value == region.value
+        or (value not in fixed and any(user not in inside for user in region.users.get(value, ())))
     ]
     if len(results) != 1 or len(values) > _MOST:
         return None

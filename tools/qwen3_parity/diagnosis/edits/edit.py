@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.ranks import Rank
+from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import Kind as OpKind
 from qwen3_spec.aten import Numbers, elements, kernel_of
 from qwen3_spec.graph import LIMIT, Line, Node, result_of
@@ -39,6 +40,8 @@ class Around(Protocol):
     """What an edit asks of the region that it is made in, see `Region`."""
 
     value: int
+    network: Network
+    key: tuple[str, int]
 
     @property
     def order(self) -> Sequence[int]: ...
@@ -55,6 +58,7 @@ class Around(Protocol):
     def node(self, value: int) -> Node | None: ...
     def at(self, site: Site) -> Sequence[int]: ...
     def block_of(self, value: int, site: Site) -> Block: ...
+    def of_block(self, block: Block, env: dict[int, Any], numbers: Numbers) -> Array: ...
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array: ...
     def source(self, name: str) -> Array: ...
     def parameter(self, name: str) -> Array: ...
@@ -117,6 +121,13 @@ class Call:
         return result if self.node is None else result_of(self.node, OpKind.MOVE, result, self.numbers)
 
 
+class Written(NamedTuple):
+    """The line of an op, and the one that calls the function or the small module that it stands in, if it is known."""
+
+    line: Line
+    caller: Line | None = None
+
+
 Change = Callable[[Call], Any]
 """What stands in the place of an op's result."""
 
@@ -129,7 +140,7 @@ class Edit:
     says: str
     rank: Rank
     changes: Mapping[Site, Change]
-    line: Line | None = None
+    line: Written | None = None
 
 
 @dataclass(frozen=True)

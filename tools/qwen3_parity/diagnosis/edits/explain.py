@@ -41,8 +41,10 @@ def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
 
 def _said(fitting: Fitting, fault: Fault, network: Network) -> Fitting:
     """With the place, the line and its code."""
-    said, line = replace(fitting.said, place=fault.place), fitting.edit.line
-    if line is not None:
+    said, written = replace(fitting.said, place=fault.place), fitting.edit.line
+    if written is not None:
+        line, caller = written
+        called = "" if caller is None else f", called at {caller.file}:{caller.number}"
         fix = text_of(line, network.golden) or f"as in {place_of(line)}"
-        said = replace(said, says=f"{said.says}, at {place_of(line)}", fix=fix)
+        said = replace(said, says=f"{said.says}, at {place_of(line)}{called}", fix=fix)
     return fitting._replace(said=said)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -108,9 +108,15 @@ class Region:
     def of_beside(self, name: str, x: Array) -> Array:
         """What a module of `modules_beside` gives on a value. Raises `KeyError` where there is none of that path."""
         region, block = self.modules_beside[name]
-        env = {**region.base, block.begin: x}
+        return region.of_block(block, {**region.base, block.begin: x}, TRUTH)
+
+    def of_block(self, block: Block, env: dict[int, Any], numbers: Numbers) -> Array:
+        """What a block gives on what `env` has where it begins, of whatever length or order of axes."""
+        same = np.shape(env[block.begin]) == np.shape(self.base[block.begin])
         for value in block.values:
-            env[value] = computed(_node(self.network.graph.node(value)), env, TRUTH, region.choices.get(value))
+            node = _node(self.network.graph.node(value))
+            node = node if same else replace(node, shape=(None,) * len(node.shape))
+            env[value] = computed(node, env, numbers, self.choices.get(value))
         return np.asarray(env[block.end])
 
     def before(self, value: int) -> tuple[str, Array] | None:
@@ -127,12 +133,8 @@ class Region:
 
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
         """What a block, the call's or another, gives on `x` in the place of what it reads."""
-        block, env = block or self.block_of(call.value, call.site), dict(call.env)
-        env[block.begin] = x
-        for value in block.values:
-            node = _node(self.network.graph.node(value))
-            env[value] = computed(node, env, call.numbers, self.choices.get(value))
-        return np.asarray(env[block.end])
+        block = block or self.block_of(call.value, call.site)
+        return self.of_block(block, {**call.env, block.begin: x}, call.numbers)
 
     @cached_property
     def parameters(self) -> frozenset[int]:

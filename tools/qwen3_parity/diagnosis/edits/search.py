@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.sites import alone
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
+from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
 
@@ -124,7 +125,8 @@ def _single(edits: Iterable[Edit], first: Target) -> Iterator[Edit]:
             for back, value in enumerate(reversed(places), 1):
                 where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
                 says = f"{edit.says}, {where} ({opened(first.region.module_of(value))})"
-                yield replace(edit, says=says, changes={alone(site, back): change})
+                line = edit.line and line_of(first.region, value)
+                yield replace(edit, says=says, changes={alone(site, back): change}, line=line)
 
 
 def _cost(site: Site) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from qwen3_parity.diagnosis.edits.edit import Site
+from qwen3_parity.diagnosis.edits.edit import Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import OF_TORCH
-from qwen3_spec.graph import Line, Ref
+from qwen3_parity.slices.network import Network
+from qwen3_spec.graph import Line, Node, Ref
 
 NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
 """Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
@@ -30,32 +31,60 @@ def named(region: Region, value: int) -> str:
     return taps or (short(node.op) if node is not None else "an input")
 
 
-def line_of(region: Region, value: int) -> Line | None:
+def line_of(region: Region, value: int) -> Written | None:
     """The line that runs an op, or reads a leaf: the nearest behind it that is the model's own, if any."""
     open_, reached = [value], {value}
     for _ in range(_FARTHEST):
         users = list[int]()
         for each in open_:
             node = region.node(each)
-            line = node.lines[-1] if node is not None and node.lines else None
-            if line is not None and line.file not in NOT_THE_MODELS:
-                return line
+            written = None if node is None else _written(node, region.network)
+            if written is not None:
+                return written
             users += [user for user in region.users.get(each, ()) if user not in reached]
         reached.update(users)
         open_ = sorted(users)
     return None
 
 
-def caller_line(region: Region, end: int) -> Line | None:
-    """The line that goes on with what a module gives: the nearest that stands outside of it; else the module's own."""
+def model_line(node: Node) -> Line | None:
+    """The innermost line of an op that is the model's own; torch's where it has no other."""
+    lines = [line for line in node.lines if line.file not in NOT_THE_MODELS]
+    return next(reversed(lines or node.lines), None)
+
+
+def _written(node: Node, network: Network) -> Written | None:
+    """The model's own line of an op, else the line that calls its module; None where neither is known."""
+    lines = [line for line in node.lines if line.file not in NOT_THE_MODELS]
+    call = network.call_of(node.module) if network.is_smallest(node.module) else None
+    if not lines:
+        return None if call is None else Written(call)
+    return Written(lines[-1], lines[-2] if len(lines) > 1 else call if call != lines[-1] else None)
+
+
+def caller_line(region: Region, end: int, module: str = "") -> Written | None:
+    """The line that calls a module, with numbers of layers open; else the nearest that goes on with what it gives.
+
+    Without a `module` it is the one that gives a value; its own line where there is none behind it.
+    """
     graph = region.network.graph
-    module = getattr(graph.node(end), "module", "")
+    path = getattr(graph.node(end), "module", "")
+    path = ".".join(path.split(".")[: len(module.split("."))]) if module else path
+    call = region.network.call_of(path)
+    if call is not None:
+        return Written(call)
     for node in graph.nodes[max(end - len(graph.leaves), 0) :]:
-        line = node.lines[-1] if node.lines else None
-        outside = node.module != module and not node.module.startswith(f"{module}.")
-        if outside and end in node.reads and line is not None and line.file not in NOT_THE_MODELS:
-            return line
+        outside = node.module != path and not node.module.startswith(f"{path}.")
+        written = _written(node, region.network) if outside and end in node.reads else None
+        if written is not None:
+            return written
     return line_of(region, end)
+
+
+def parameter_line(region: Region, value: int) -> Written | None:
+    """The line that calls the module of a parameter; else the one that reads it."""
+    call = region.network.call_of(region.names.get(value, "").rpartition(".")[0])
+    return line_of(region, value) if call is None else Written(call)
 
 
 def number(value: float) -> str:

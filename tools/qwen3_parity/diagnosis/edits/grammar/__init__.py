@@ -3,11 +3,14 @@
 from collections.abc import Callable, Iterator
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
+from qwen3_parity.diagnosis.edits.grammar.order import order
+from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.values import values
@@ -20,6 +23,9 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     blocks,
     layouts,
     leaves,
+    places,
+    added,
+    order,
     fitted,
     reads,
 )

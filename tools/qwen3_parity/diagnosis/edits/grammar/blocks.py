@@ -23,7 +23,7 @@ def blocks(region: Region) -> Iterator[Edit]:
     """Every block of the region, on other inputs or without it."""
     for site in sorted(region.blocks, key=lambda site: [MODULE, LINES, LINE].index(site.file)):
         last = region.blocks[site][-1]
-        line = caller_line(region, last.end) if site.file == MODULE else line_of(region, last.end)
+        line = caller_line(region, last.end, site.op) if site.file == MODULE else line_of(region, last.end)
         where = {MODULE: site.op.removeprefix("model.")}.get(site.file, f"what {site.op.partition(':')[2]} does here")
         if site.file == LINE:
             where = f"line {site.number} of {site.op.partition(':')[2]}"
@@ -78,9 +78,8 @@ def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
     for name in region.sources:
         if np.shape(region.source(name)) == np.shape(region.base[begin]) and region.sources[name] != begin:
             says = f"adds {name.removeprefix('model.')} to what {where} reads"
-            yield Edit(
-                "edit.reads", says, COMBINED + 1, {site: _with(name)}, line_of(region, region.blocks[site][-1].end)
-            )
+            line = caller_line(region, region.blocks[site][-1].end, site.op)
+            yield Edit("edit.reads", says, COMBINED + 1, {site: _with(name)}, line)
 
 
 def _with(name: str) -> Change:

@@ -6,11 +6,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
-from qwen3_spec.graph import Line, Node
+from qwen3_spec.graph import Node
 
 _OPS = frozenset(
     {
@@ -30,7 +30,7 @@ _LARGEST = 1e30
 
 def constants(region: Region) -> Iterator[Edit | Free]:
     """Every number of every line: the likely ones first, then whichever fits."""
-    config = _config_numbers(region.network.config)
+    config = config_numbers(region.network.config)
     for site, places in reversed(region.sites.items()):
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
@@ -52,7 +52,7 @@ def constants(region: Region) -> Iterator[Edit | Free]:
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
 
 
-def _fitted(site: Site, slot: int | str, words: str, line: Line | None) -> Callable[[float], Edit]:
+def _fitted(site: Site, slot: int | str, words: str, line: Written | None) -> Callable[[float], Edit]:
     return lambda fit: Edit("edit.constant", words.format(number(fit)), RARE + 1, {site: _put(slot, fit)}, line)
 
 
@@ -116,12 +116,12 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
             yield 1 / float(constant), f" (1 / {key})"
 
 
-def _config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
+def config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
     """The numbers of a config.json by key."""
     numbers = dict[str, float]()
     for key, value in config.items():
         if isinstance(value, Mapping):
-            numbers |= _config_numbers(value, f"{prefix}{key}.")
+            numbers |= config_numbers(value, f"{prefix}{key}.")
         elif isinstance(value, int | float) and value not in (0, 1) and "token_id" not in key:
             numbers[f"{prefix}{key}"] = value
     return numbers

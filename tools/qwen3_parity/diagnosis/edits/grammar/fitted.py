@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, short
 from qwen3_parity.mistakes.ranks import RARE
-from qwen3_spec.graph import Line
 
 _SCALED = frozenset(
     {
@@ -45,17 +44,20 @@ def fitted(region: Region) -> Iterator[Free]:
             yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
 
 
-def _power_of(region: Region, site: Site, line: Line | None) -> Free:
+def _power_of(region: Region, site: Site, line: Written | None) -> Free:
     """A small parameter to a power; of frequencies it is another base."""
     theta = _theta(region.network.config) if site.op.endswith("inv_freq") else None
 
     def edit(fit: float) -> Edit:
         says = f"takes {of_site(site)} to the power {number(fit)}"
         if theta is not None:
-            says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}"
+            says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}{_EXPONENTS.get(fit, '')}"
         return Edit("edit.fitted", says, RARE + 1, {site: _power(fit)}, line)
 
     return Free(edit, (0.8, 1.2), 1.0)
+
+
+_EXPONENTS: Mapping[float, str] = {0.5: ", or half of the exponents", 2.0: ", or twice the exponents"}
 
 
 def _theta(config: Mapping[str, Any]) -> float | None:
@@ -73,7 +75,7 @@ def _free(
     site: Site,
     words: str,
     change: Callable[[float], Change],
-    line: Line | None,
+    line: Written | None,
     starts: tuple[float, ...],
     plain: float | None,
 ) -> Free:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.diagnosis.edits.words import line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_spec.graph import Node, Ref
 
 _MOST_PARTS = 4
+_OF_TWO = frozenset({"add", "mul", "sub", "div", "matmul", "bmm", "where"})
+"""Ops of two values whose places people mistake."""
 
 
 def layouts(region: Region) -> Iterator[Edit]:
@@ -29,6 +31,7 @@ def layouts(region: Region) -> Iterator[Edit]:
         op, line = short(node.op), line_of(region, places[0])
         for name, says, rank, change in _parts(region, node, places[0]):
             yield Edit(name, says, rank, {site: change}, line)
+        yield from _operands(region, site, node, line)
         if not isinstance(base, np.ndarray) or not base.ndim or op in ("view", "unsafe_view", "to_copy", "expand"):
             continue
         for axis, size in enumerate(base.shape):
@@ -46,6 +49,34 @@ def layouts(region: Region) -> Iterator[Edit]:
                     yield Edit("edit.pairs", says, COMBINED, {site: _halved(axis)}, line)
                     says = f"has its halves exchanged {where}"
                     yield Edit("edit.exchanged", says, COMBINED, {site: _rolled(axis, size // 2)}, line)
+
+
+def _operands(region: Region, site: Site, node: Node, line: Written | None) -> Iterator[Edit]:
+    """One of the two values that an op reads, at other places."""
+    refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
+    if short(node.op) not in _OF_TWO or len(refs) < 2:
+        return
+    for slot, value in refs:
+        for axis, size in enumerate(np.shape(region.base[value])):
+            if size > 1:
+                where = f"along axis {axis} in {short(node.op)}"
+                says = f"reads {named(region, value)} reversed {where}"
+                yield Edit("edit.reversed", says, COMBINED, {site: _operand(slot, np.flip, axis)}, line)
+                for step, side in ((1, "before"), (-1, "behind")):
+                    says = f"reads {named(region, value)} of the index {side} {where}"
+                    yield Edit("edit.shifted", says, COMBINED, {site: _operand(slot, _by(step), axis)}, line)
+
+
+def _by(step: int) -> Callable[[Array, int], Array]:
+    return lambda x, axis: np.roll(x, step, axis)
+
+
+def _operand(slot: int, function: Callable[[Array, int], Array], axis: int) -> Change:
+    def change(call: Call) -> Array:
+        moved = function(np.asarray(call.operands[slot]), axis)
+        return np.asarray(call.plain(*call.operands[:slot], moved, *call.operands[slot + 1 :]))
+
+    return change
 
 
 def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
@@ -86,7 +117,7 @@ def _pairs(region: Region) -> Iterator[Edit]:
         node = region.node(places[0])
         line = line_of(region, places[0])
         if node is not None and line is not None and short(node.op) in ("slice", "cat", "split", "getitem"):
-            functions.setdefault((line.file, line.function), {}).setdefault(short(node.op), []).append(site)
+            functions.setdefault((line.line.file, line.line.function), {}).setdefault(short(node.op), []).append(site)
     tables = [
         site
         for site, places in region.sites.items()

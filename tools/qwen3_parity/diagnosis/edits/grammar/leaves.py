@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, of_site
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
-from qwen3_spec.graph import Line
 
 _HEADS = 64
 """The most heads that rows are cut into."""
@@ -36,7 +35,7 @@ def leaves(region: Region) -> Iterator[Edit]:
             yield from _recorded(region, site, value, line)
 
 
-def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iterator[Edit]:
+def _recorded(region: Region, site: Site, value: int, line: Written | None) -> Iterator[Edit]:
     base, name = np.asarray(region.base[value]), of_site(site)
 
     def edit(says: str, change: Change, rank: Rank = RARE) -> Edit:
@@ -46,7 +45,8 @@ def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iter
     yield edit(f"has zeros for {name}", _by(np.zeros_like))
     before = region.before(value)
     if before is not None:
-        yield edit(f"reads what {before[0].removeprefix('model.')} reads, not what it gives", _what_stands_before)
+        says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
+        yield Edit("edit.operand", says, RARE, {site: _what_stands_before}, caller_line(region, value, before[0]))
     for axis, size in enumerate(base.shape):
         if size > 1:
             for step in (1, -1):
@@ -58,7 +58,7 @@ def _recorded(region: Region, site: Site, value: int, line: Line | None) -> Iter
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
 
 
-def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
+def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iterator[Edit]:
     def edit(says: str, change: Change, rank: Rank = PLAIN) -> Edit:
         return Edit("edit.parameter", says, rank, {site: change}, line)
 
@@ -101,7 +101,7 @@ def _parameter(site: Site, base: Array, name: str, line: Line | None) -> Iterato
 
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
     """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer."""
-    graph, name, line = region.network.graph, region.names[value], line_of(region, value)
+    graph, name, line = region.network.graph, region.names[value], parameter_line(region, value)
     for parameter in graph.parameters:
         same_layer = numbers_of(parameter) == numbers_of(name)
         array = region.network.slices.leaves[graph.leaves[parameter]]
@@ -141,7 +141,7 @@ def _exchange(region: Region, site: Site) -> Iterator[Edit]:
         if first.shape == second.shape and first.size > 1:
             says = f"has {of_site(site)} and {of_site(partner)} in each other's place"
             changes = {site: _of(partner), partner: _of(site)}
-            yield Edit("edit.exchanged", says, RARE, changes, line_of(region, region.at(site)[0]))
+            yield Edit("edit.exchanged", says, RARE, changes, parameter_line(region, region.at(site)[0]))
 
 
 def _of(site: Site) -> Change:
@@ -155,7 +155,7 @@ def _of(site: Site) -> Change:
     return change
 
 
-def _integers(site: Site, base: Array, name: str, line: Line | None) -> Iterator[Edit]:
+def _integers(site: Site, base: Array, name: str, line: Written | None) -> Iterator[Edit]:
     def edit(says: str, change: Change) -> Edit:
         return Edit("edit.input", says, PLAIN + 1, {site: change}, line)
 

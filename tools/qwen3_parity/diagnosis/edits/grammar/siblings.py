@@ -42,7 +42,9 @@ def _kernel(op: str) -> Callable[..., Array]:
     return (lambda *x: kernel.compute(TRUTH, *x)) if kernel.takes_numbers else kernel.compute
 
 
-_ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+softmax: Callable[..., Array] = _kernel("softmax")
+"""Of an array along an axis."""
+ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "silu": _kernel("silu"),
     "exact gelu": _kernel("gelu"),
     "gelu by tanh": gelu_tanh,
@@ -56,6 +58,7 @@ _ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "nothing": lambda x: x,
     "silu twice": lambda x: _kernel("silu")(_kernel("silu")(x)),
 }
+"""Functions of a number by itself, by name."""
 _ROOTS: Mapping[str, Callable[[Array], Array]] = {
     "the reciprocal": lambda x: 1 / x,
     "the root": np.sqrt,
@@ -93,7 +96,7 @@ def _of_all(call: Call) -> Array:
     if picked is None or top is None or not top.op.startswith("topk") or not isinstance(top.operands[0], Ref):
         raise ValueError("nothing was chosen before")
     every, indices = call.env[top.operands[0].value], call.env[picked.operands[0].value][1]
-    return np.take_along_axis(_kernel("softmax")(np.asarray(every), -1), np.asarray(indices), -1)
+    return np.take_along_axis(softmax(np.asarray(every), -1), np.asarray(indices), -1)
 
 
 def _maker(call: Call, node: Node | None) -> Node | None:
@@ -158,7 +161,7 @@ class _Family(NamedTuple):
 
 
 _FAMILIES = (
-    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, _ACTIVATIONS),
+    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, ACTIVATIONS),
     _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
     _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, PLAIN + 1),
     _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, RARE),

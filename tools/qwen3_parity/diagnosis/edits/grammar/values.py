@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
-from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, Rank
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
@@ -20,6 +20,8 @@ from qwen3_spec.graph import Node, Ref
 NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
 """Narrower types by name."""
 _HIDDEN = 1e30
+_ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
+"""Activations that one op computes."""
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
 
@@ -74,6 +76,38 @@ def _of_mul(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     if any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
         yield Changed("edit.parameter", "adds 1 to the weight", _weight_and(1), PLAIN)
         yield Changed("edit.parameter", "takes 1 off the weight", _weight_and(-1), PLAIN)
+    refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
+    for slot, value in refs if len(refs) == 2 else ():
+        yield Changed("edit.twice", f"multiplies by {named(region, value)} twice", _again(slot))
+        maker = region.node(value)
+        if maker is not None and short(maker.op) in _ACTIVATING:
+            says = f"runs {short(maker.op)} on the product, not on {named(region, maker.reads[0])}"
+            yield Changed("edit.moved", says, _behind(slot), RARE)
+
+
+def _of_div(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
+    if len(node.operands) > 1 and isinstance(node.operands[1], Ref):
+        says = f"divides by {named(region, node.operands[1].value)} twice"
+        yield Changed("edit.twice", says, lambda call: call.plain() / call.operands[1])
+
+
+def _behind(slot: int) -> Change:
+    """An activation on a product with what it reads."""
+
+    def change(call: Call) -> Array:
+        operand = call.node.operands[slot] if call.node is not None else None
+        maker = call.region.node(operand.value) if isinstance(operand, Ref) else None
+        kernel = None if maker is None else kernel_of(maker.op)
+        if maker is None or kernel is None:
+            raise ValueError("nothing is activated here")
+        product = np.asarray(call.env[maker.reads[0]]) * call.operands[1 - slot]
+        return np.asarray(kernel.compute(*([call.numbers] if kernel.takes_numbers else []), product))
+
+    return change
+
+
+def _again(slot: int) -> Change:
+    return lambda call: call.plain() * call.operands[slot]
 
 
 def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:
@@ -88,6 +122,24 @@ def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:
 def _of_slice(_region: Region, _node: Node, base: Array) -> Iterator[Changed]:
     if base.dtype.kind == "i" and base.ndim == 2:
         yield Changed("edit.input", "counts from 0 in every step", lambda call: call.plain() - call.plain()[:, :1])
+        yield Changed("edit.input", "counts slots from 0 in every step", _slots_from_0, RARE)
+        for more in (1, -1):
+            yield Changed("edit.input", f"has {more:+d} in every step but the first", _later(more), RARE)
+
+
+def _slots_from_0(call: Call) -> Array:
+    values = np.asarray(call.plain())
+    return np.broadcast_to(np.arange(values.shape[1]), values.shape)
+
+
+def _later(more: int) -> Change:
+    """Steps begin behind the first token; a slice of another axis has no step."""
+
+    def change(call: Call) -> Array:
+        _, axis, begin, *_ = *call.operands, 0, 0
+        return np.asarray(call.plain() + (more if axis == 1 and begin else 0))
+
+    return change
 
 
 def _of_neg(_region: Region, _node: Node, _base: Array) -> Iterator[Changed]:
@@ -105,6 +157,7 @@ def _without_bias(slot: int) -> Callable[[Region, Node, Array], Iterator[Changed
 _BY_OP: Mapping[str, Callable[[Region, Node, Array], Iterator[Changed]]] = {
     "add": _of_add,
     "mul": _of_mul,
+    "div": _of_div,
     "cat": _of_cat,
     "slice": _of_slice,
     "neg": _of_neg,

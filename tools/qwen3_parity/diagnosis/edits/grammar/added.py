@@ -1,0 +1,120 @@
+"""Something that runs in one place more: an activation on a result, a length of 1, the norm of a part."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.blocks import MODULE
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
+from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
+from qwen3_parity.diagnosis.edits.region import SMALL, Region
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
+from qwen3_parity.mistakes.ranks import RARE
+
+_ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax"})
+"""Ops whose results people run something on."""
+_MOST_PARTS = 64
+
+
+def added(region: Region) -> Iterator[Edit]:
+    """Every product and sum with something run on it; every norm by parts, or over all heads."""
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        if node is None or short(node.op) not in _ON or not isinstance(base, np.ndarray) or not base.ndim:
+            continue
+        line, op = line_of(region, places[0]), short(node.op)
+        for name, function in _FUNCTIONS.items():
+            yield Edit("edit.added", f"runs {name} on the result of {op}", RARE + 1, {site: _behind(function)}, line)
+        if op == "linear":
+            says = "scales what linear reads to length 1"
+            yield Edit("edit.added", says, RARE + 1, {site: _before(unit_length)}, line)
+    norms = {site: blocks[-1] for site, blocks in region.blocks.items()
+             if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip
+    yield from _norms(region, norms)
+
+
+def unit_length(x: Array) -> Array:
+    """Rows of length 1."""
+    return np.asarray(x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12))
+
+
+_FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+    "a square": np.square,
+    **{name: function for name, function in ACTIVATIONS.items() if name not in ("nothing", "silu twice")},
+    "softmax": lambda x: softmax(x, -1),
+    "log softmax": lambda x: np.log(softmax(x, -1)),
+}
+
+
+def _behind(function: Callable[[Array], Array]) -> Change:
+    return lambda call: function(call.plain())
+
+
+def _before(function: Callable[[Array], Array]) -> Change:
+    return lambda call: call.plain(function(call.operands[0]), *call.operands[1:])
+
+
+def _is_norm(region: Region, block: Block) -> bool:
+    ops = [short(node.op) for value in block.values if (node := region.node(value)) is not None]
+    return len(ops) <= SMALL and ("mean" in ops or "rms_norm" in ops)
+
+
+def _norms(region: Region, norms: Mapping[Site, Block]) -> Iterator[Edit]:
+    """Every norm by itself, and all of them: by RMS alone, of a mean that is taken off nothing is said."""
+    every = dict[str, dict[Site, Change]]()
+    for site, block in norms.items():
+        line = caller_line(region, block.end, site.op)
+        for says, change in _statistics(region, block):
+            where = says.format(site.op.removeprefix("model."))
+            yield Edit("edit.axis", where, RARE, {site: change}, line)
+            every.setdefault(says, {})[site] = change
+    for says, changes in every.items():
+        if len(changes) > 1:
+            line = line_of(region, max(norms[site].end for site in changes))
+            yield Edit("edit.axis", says.format("every norm"), RARE, changes, line)
+
+
+def _statistics(region: Region, block: Block) -> Iterator[tuple[str, Change]]:
+    shape = np.shape(region.base[block.begin])
+    numbers = {int(value) for value in config_numbers(region.network.config).values() if value == int(value)}
+    parts = {2} | {count for count in numbers if 1 < count <= _MOST_PARTS}
+    parts |= {shape[-1] // count for count in numbers if 1 < count < shape[-1] and shape[-1] % count == 0}
+    for count in sorted(parts):
+        if shape[-1] % count == 0 and count < shape[-1]:
+            yield f"runs {{}} on each of {count} parts by itself", _by_parts(count)
+    for axis in (1, 2):
+        if len(shape) > axis and 1 < shape[-1 - axis] <= _MOST_PARTS:
+            yield f"has the statistics of {{}} over axis {-1 - axis}, too", _over(-1 - axis)
+
+
+def _begin(call: Call) -> Array:
+    return np.asarray(call.env[call.region.block_of(call.value, call.site).begin])
+
+
+def _by_parts(count: int) -> Change:
+    """A part beside copies of itself has its own statistics."""
+
+    def change(call: Call) -> Array:
+        x = _begin(call)
+        parts = np.split(x, count, -1)
+        every = [call.region.again(call, np.concatenate([part] * count, -1)) for part in parts]
+        width = x.shape[-1] // count
+        return np.concatenate([each[..., n * width : (n + 1) * width] for n, each in enumerate(every)], -1)
+
+    return change
+
+
+def _over(axis: int) -> Change:
+    """Of numbers that are all as large as their common root of mean squares a norm gives weight and factor."""
+
+    def change(call: Call) -> Array:
+        x = _begin(call)
+        size = np.sqrt(np.square(x).mean((axis, -1), keepdims=True))
+        even = np.broadcast_to(size, x.shape)
+        return np.asarray(x * call.region.again(call, even) / np.where(even > 0, even, 1))
+
+    return change

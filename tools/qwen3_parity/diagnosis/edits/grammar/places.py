@@ -1,0 +1,172 @@
+"""Values in each other's place, results of one module changed alike, axes that were not turned, rotations too early."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from itertools import combinations, islice
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, named, of_site, short
+from qwen3_parity.mistakes.ranks import RARE
+from qwen3_spec.graph import Node, Ref
+
+_SHAPING = frozenset({"view", "unsafe_view", "reshape"})
+_TURNING = frozenset({"transpose", "permute"})
+_COPYING = frozenset({"clone", "contiguous", "to_copy"})
+_MOST = 150
+"""Pairs of values that may stand in each other's place."""
+
+
+def places(region: Region) -> Iterator[Edit]:
+    """Every pair of values that are handed on, every module with several results, every shape that is changed."""
+    yield from _exchanged(region)
+    yield from _alike(region)
+    for site, every in reversed(region.sites.items()):
+        node = region.node(every[0])
+        if node is not None and short(node.op) in _SHAPING:
+            yield from _shapes(region, site, node, every[0])
+
+
+def _handed_on(region: Region) -> Iterator[Site]:
+    """Recorded values, and results that another function or module reads."""
+    for site, values in region.sites.items():
+        node, base = region.node(values[0]), region.base[values[0]]
+        if not isinstance(base, np.ndarray) or base.dtype.kind != "f" or base.ndim < 2:
+            continue
+        if node is None:
+            if values[0] not in region.names:
+                yield site
+            continue
+        users = [user for each in region.users.get(values[0], ()) if (user := region.node(each)) is not None]
+        if any(_function(user) != _function(node) for user in users):
+            yield site
+
+
+def _function(node: Node) -> tuple[str, str, str]:
+    last = node.lines[-1] if node.lines else None
+    return node.module, last.file if last else "", last.function if last else ""
+
+
+def _exchanged(region: Region) -> Iterator[Edit]:
+    """Two values that do not follow from one another, each for the other."""
+    pairs = (pair for pair in combinations(_handed_on(region), 2) if _fit(region, *pair))
+    for first, second in islice(pairs, _MOST):
+        ours, theirs = region.at(first)[-1], region.at(second)[-1]
+        says = f"has {_called(region, ours)} and {_called(region, theirs)} in each other's place"
+        changes = {first: _of(second), second: _of(first)}
+        yield Edit("edit.exchanged", says, RARE, changes, line_of(region, max(ours, theirs)))
+
+
+def _fit(region: Region, first: Site, second: Site) -> bool:
+    """Whether two values have one shape, stand as often, and neither follows from the other."""
+    ours, theirs = region.at(first), region.at(second)
+    return (
+        len(ours) == len(theirs)
+        and np.shape(region.base[ours[0]]) == np.shape(region.base[theirs[0]])
+        and theirs[-1] not in region.downstream(ours)
+        and ours[-1] not in region.downstream(theirs)
+    )
+
+
+def _called(region: Region, value: int) -> str:
+    """A value's name, or whose result it is."""
+    name, node = named(region, value), region.node(value)
+    function = _function(node)[2] if node is not None else ""
+    return f"what {function} gives" if node is not None and name == short(node.op) and function != "forward" else name
+
+
+def _of(site: Site) -> Change:
+    def change(call: Call) -> Array:
+        place = call.region.at(call.site).index(call.value)
+        return call.numbers.lifted(np.asarray(call.region.base[call.region.at(site)[place]]))
+
+    return change
+
+
+def _alike(region: Region) -> Iterator[Edit]:
+    """All recorded results of one module, such as cosines and sines, changed in one way."""
+    groups = dict[str, list[Site]]()
+    for site, values in region.sites.items():
+        if not site.file and region.node(values[0]) is None and values[0] not in region.names:
+            base = region.base[values[0]]
+            if isinstance(base, np.ndarray) and base.dtype.kind == "f" and base.ndim > 1:
+                groups.setdefault(site.op.partition("[")[0], []).append(site)
+    for sites in groups.values():
+        base = region.base[region.at(sites[0])[0]]
+        if len(sites) < 2 or any(np.shape(region.base[region.at(site)[0]]) != np.shape(base) for site in sites):
+            continue
+        whose = " and ".join(of_site(site) for site in sites)
+        line = line_of(region, region.at(sites[0])[0])
+        for axis, size in enumerate(np.shape(base)):
+            for says, function in _MOVED.items() if size > 1 else ():
+                if size % 2 == 0 or function in _OF_ANY_SIZE:
+                    words = f"{says.format(whose)} along axis {axis}"
+                    yield Edit("edit.order", words, RARE, dict.fromkeys(sites, _along(function, axis)), line)
+
+
+def _along(function: Callable[[Array, int], Array], axis: int) -> Change:
+    return lambda call: function(np.asarray(call.operands[0]), axis)
+
+
+_MOVED: Mapping[str, Callable[[Array, int], Array]] = {
+    "has {} reversed": np.flip,
+    "has {} of the index before": lambda x, axis: np.roll(x, 1, axis),
+    "has {} of the index behind": lambda x, axis: np.roll(x, -1, axis),
+    "has the halves of {} in turns, as pairs": interleaved,
+    "has the pairs of {} in halves": halved,
+    "has the halves of {} exchanged": lambda x, axis: np.roll(x, x.shape[axis] // 2, axis),
+}
+_OF_ANY_SIZE = [*_MOVED.values()][:3]
+
+
+def _shapes(region: Region, site: Site, node: Node, value: int) -> Iterator[Edit]:
+    source = node.operands[0]
+    if not isinstance(source, Ref):
+        return
+    before: tuple[int, ...] = np.shape(region.base[source.value])
+    after: tuple[int, ...] = np.shape(region.base[value])
+    line, turned = line_of(region, value), _turned(region, source.value)
+    if turned is not None:
+        says = f"leaves the exchange of axes out before {short(node.op)}"
+        yield Edit("edit.transposed", says, RARE, {site: _unturned}, line_of(region, turned))
+    if len(after) == len(before) + 1 and after[:-2] == before[:-1] and min(after[-2:]) > 1:
+        says = f"cuts channels into {after[-1]} × {after[-2]} and transposes, where {after[-2]} × {after[-1]} are meant"
+        yield Edit("edit.transposed", says, RARE, {site: _cut_transposed}, line)
+    if len(before) == len(after) + 1 and before[:-2] == after[:-1] and min(before[-2:]) > 1:
+        says = f"joins channels of {before[-2]} × {before[-1]} in the order of {before[-1]} × {before[-2]}"
+        yield Edit("edit.transposed", says, RARE, {site: _joined_transposed}, line)
+
+
+def _turned(region: Around, value: int) -> int | None:
+    """The value before a change of shape whose axes are turned; copies between are looked through."""
+    node = region.node(value)
+    while node is not None and short(node.op) not in _TURNING:
+        source = node.operands[0]
+        if short(node.op) not in _COPYING or not isinstance(source, Ref):
+            return None
+        value, node = source.value, region.node(source.value)
+    return None if node is None else value
+
+
+def _unturned(call: Call) -> Array:
+    operand = call.node.operands[0] if call.node is not None else None
+    turned = _turned(call.region, operand.value) if isinstance(operand, Ref) else None
+    node = None if turned is None else call.region.node(turned)
+    source = None if node is None else node.operands[0]
+    if not isinstance(source, Ref):
+        raise ValueError("nothing is turned before it")
+    return np.reshape(np.asarray(call.env[source.value]), np.shape(call.plain()))
+
+
+def _cut_transposed(call: Call) -> Array:
+    x, (rows, columns) = np.asarray(call.operands[0]), np.shape(call.plain())[-2:]
+    return np.swapaxes(x.reshape(*x.shape[:-1], columns, rows), -1, -2)
+
+
+def _joined_transposed(call: Call) -> Array:
+    return np.swapaxes(np.asarray(call.operands[0]), -1, -2).reshape(np.shape(call.plain()))
