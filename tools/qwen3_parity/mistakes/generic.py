@@ -174,11 +174,16 @@ def times(factor: float, site: Site) -> Result:
     return factor * y, abs(factor) * unit_of((y, unit))
 
 
+_AT_A_BOUND = 1 - 2.0**-21
+"""How near to the largest number others are that were cut off with it."""
+
+
 def clamped(
     site: Site, observed: Observed | None, name: str, fix: str, bounds: Iterable[float], rank: Rank = RARE
 ) -> Iterator[Hypothesis]:
-    """The output cut off at a bound: one that models have, or the largest number recorded."""
-    largest = [] if observed is None else [float(np.abs(observed.actual[np.isfinite(observed.actual)]).max())]
+    """The output cut off at a bound: one that models have, or the largest number recorded, if several are as large."""
+    sizes: Array = np.zeros(0) if observed is None else np.abs(observed.actual[np.isfinite(observed.actual)])
+    largest = [float(sizes.max())] if sizes.size and (sizes >= sizes.max() * _AT_A_BOUND).sum() > 1 else []
     for bound in sorted({*bounds, *largest} - {0.0}):
         guess = Hypothesis(name, f"clamps its output to ±{bound:g}", fix, partial(_cut_off, bound), rank)
         yield from likely(site, observed, [guess])

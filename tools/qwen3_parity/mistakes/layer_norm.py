@@ -42,6 +42,9 @@ _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
      lambda x, eps: np.sqrt(_variance(x, 1)) + eps, 2),
     ("norm.mean_square", "divides by the root mean square", lambda x, eps: np.sqrt(_mean(x * x) + eps), 2),
     ("norm.no_root", "divides by the variance, without the root", lambda x, eps: _variance(x) + eps, 2),
+    ("norm.no_root", "divides by the square of the variance", lambda x, eps: (_variance(x) + eps) ** 2, 2),
+    ("norm.inverted", "multiplies by the deviation, where it should divide",
+     lambda x, eps: 1 / np.sqrt(_variance(x) + eps), 2),
     ("norm.weight_only", "subtracts the mean without dividing", lambda x, eps: np.ones_like(x[..., :1]), 2),
     ("norm.axis", "takes the deviation over positions", lambda x, eps: np.sqrt(x.var(axis=1, keepdims=True) + eps), 2),
 )  # fmt: skip

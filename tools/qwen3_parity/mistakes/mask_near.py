@@ -63,6 +63,10 @@ def _sided(side: str, by: int) -> Callable[[Slots], Array | None]:
     return lambda s: window(s) if s.encoder else None
 
 
+def _by_blocks(size: int) -> Callable[[Slots], Array]:
+    return _cells(lambda s, d: (s.query // size >= s.key // size) | np.bool_(s.encoder))
+
+
 def _chunk(s: Slots) -> Array:
     """Query index within this call minus key slot."""
     return np.asarray(s.distance - s.past)
@@ -96,6 +100,8 @@ NEAR: tuple[Rule, ...] = (
     Rule("mask.off_by_one", "counts one past slot too few", _within(lambda s: s.window, -1), 1),
     Rule("mask.first_key_hidden", "hides slot 0",
          lambda s: np.asarray(_within(lambda s: s.window)(s) & (s.key > 0)), 1),
+    *(Rule("mask.block_causal", f"is causal by blocks of {size}: later keys of the query's own block are visible",
+           _by_blocks(size), 1) for size in (2, 3, 4, 8, 16, 32, 64, 128)),
     Rule("mask.top_left", "aligns the triangle to slot 0: a chunk ignores its past",
          _cells(lambda s, d: (_chunk(s) >= 0) | np.bool_(s.encoder))),
     Rule("mask.top_left", "aligns triangle and window to slot 0: a chunk ignores its past",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import permutations
+from itertools import combinations, permutations
 
 import numpy as np
 
@@ -102,6 +102,8 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
         "multiplies where it should divide",
         partial(spec.penalised, seen=occurred, penalty=1 / penalty),
     )
+    twice = partial(spec.penalised, seen=occurred, penalty=penalty**2)
+    yield "repetition_penalty", "squared", "is applied twice, squared", twice
     yield "repetition_penalty", "subtracted", "is subtracted", lambda x: np.where(occurred, x - penalty, x)
     counts = _counted(site)
     yield "repetition_penalty", "repeated", "is applied once for each time", lambda x: _often(x, counts, penalty)
@@ -142,6 +144,12 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
         "is relative to the largest logit",
         lambda x: np.where(x < least * x.max(axis=-1, keepdims=True), -np.inf, x),
     )
+    yield (
+        "min_p",
+        "of_logit",
+        "is relative to the largest logit, and what it removes gets the logit 0",
+        lambda x: np.where(x < least * x.max(axis=-1, keepdims=True), 0, x),
+    )
 
 
 def _result(site: Site, compute: Callable[[], Array]) -> Result:
@@ -173,6 +181,11 @@ def sampling(site: Site) -> Iterator[Hypothesis]:
     for off in active:
         remaining = [name for name in active if name != off]
         yield Hypothesis(f"sampling.no_{off}", f"leaves {off} out", FIX, chained(remaining))
+    for size in range(2, len(active)):
+        for several in combinations(active, size):
+            remaining = [name for name in active if name not in several]
+            says = f"leaves {' and '.join(several)} out"
+            yield Hypothesis("sampling.no_several", says, FIX, chained(remaining), PLAIN + 1)
     for off, end, says, _ in _rules(site, settings):
         if off in active:
             yield Hypothesis(f"{off}.{end}", f"{off} {says}", FIX, partial(_by_rule, says=says, off=off))
@@ -180,6 +193,8 @@ def sampling(site: Site) -> Iterator[Hypothesis]:
         if list(order) != list(active):
             says = "applies its filters in another order: " + ", ".join(order)
             yield Hypothesis("sampling.order", says, FIX, chained(order), PLAIN + 1)
+    says = "gives what it removes the logit 0: its probability is not 0"
+    yield Hypothesis("sampling.removed_zero", says, FIX, _removed_zero, PLAIN + 1)
     says = "keeps the probabilities of all tokens for those that stay"
     yield Hypothesis("sampling.not_renormalised", says, FIX, _kept_probabilities, RARE)
     yield Hypothesis(
@@ -202,6 +217,14 @@ def _kept_probabilities(site: Site) -> Result:
     logits, ids, real = site.inputs
     chain = list(filters(settings, history(site, ids, real)).values())
     return _result(site, lambda: _unnormed(chain, logits[:, -1].astype(np.float64)))
+
+
+def _removed_zero(site: Site) -> Result:
+    settings = sampling_of(site.case.generation)
+    logits, ids, real = site.inputs
+    previous, scores = history(site, ids, real), logits[:, -1].astype(np.float64)
+    stays = spec.filtered(scores, previous, settings)
+    return _result(site, lambda: spec.softmax(np.where(np.isfinite(stays), stays, 0.0)))
 
 
 def _late_temperature(site: Site) -> Result:

@@ -62,6 +62,8 @@ _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
     ("norm.eps_as_floor", "takes eps as a floor under the mean square", lambda x, eps: np.sqrt(np.maximum(mean_square(x), eps)), 1),
     ("norm.weight_only", "multiplies by the weight without dividing by the root mean square", lambda x, eps: np.ones_like(x[..., :1]), 0),
     ("norm.no_root", "divides by the mean square, without the root", lambda x, eps: mean_square(x) + eps, 0),
+    ("norm.no_root", "divides by the square of the mean square", lambda x, eps: (mean_square(x) + eps) ** 2, 2),
+    ("norm.inverted", "multiplies by the root mean square, where it should divide", lambda x, eps: 1 / np.sqrt(mean_square(x) + eps), 1),
     ("norm.sum_not_mean", "divides by the root of the sum of squares, not of their mean", lambda x, eps: np.sqrt(_square_sum(x) + eps), 0),
     ("norm.l2", "divides by the L2 norm", lambda x, eps: np.sqrt(_square_sum(x)), 0),
     ("norm.l2", "divides by the L2 norm plus eps", lambda x, eps: np.sqrt(_square_sum(x)) + eps, 1),

@@ -28,8 +28,9 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.report.diagnoses import explained
 from qwen3_parity.slices.check import judged_by_graph
 
+MOE = "Qwen3Moe"
 NORM, ROUTER, ATTENTION, LAYER = (
-    f"Qwen3Moe{name}.forward" for name in ("RMSNorm", "TopKRouter", "Attention", "DecoderLayer")
+    f"{MOE}{name}.forward" for name in ("RMSNorm", "TopKRouter", "Attention", "DecoderLayer")
 )
 ATTEND, TURN = "eager_attention_forward", "apply_rotary_pos_emb"
 CUT = "(hidden_states).view(hidden_shape)"
@@ -44,6 +45,12 @@ TURNED = f"""query_states, key_states, value_states = (
         )
         q, k = {TURN}(query_states, key_states, *position_embeddings)
         query_states, key_states = self.q_norm(q), self.k_norm(k)"""
+WEIGHTED = """variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        hidden_states = hidden_states * torch.rsqrt(variance + self.variance_epsilon)
+        return self.weight * hidden_states.to(input_dtype)"""
+WEIGHTED_FIRST = """hidden_states = self.weight * hidden_states
+        variance = hidden_states.pow(2).mean(-1, keepdim=True)
+        return hidden_states * torch.rsqrt(variance + self.variance_epsilon)"""
 IN_SOURCE = {
     "a sum for a mean": (NORM, "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
     "no root": (NORM, "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
@@ -73,6 +80,14 @@ IN_SOURCE = {
                              "unflatten(-1, (2, -1)).mean(-1, keepdim=True).repeat_interleave("
                              "hidden_states.shape[-1] // 2, -1).flatten(-2)", "on each of 2 parts by itself"),
     "statistics of all heads": (NORM, "mean(-1, keepdim=True)", "mean((-2, -1), keepdim=True)", "over axis -2"),
+    "hidden late": (ATTEND, "attn_weights = attn_weights + attention_mask\n\n    attn_weights = nn.functional."
+                              "softmax(attn_weights, dim=-1, dtype=torch.float32)",
+                              "attn_weights = nn.functional.softmax(attn_weights, -1) * (attention_mask == 0)\n\n"
+                              "    attn_weights = attn_weights", "hides keys behind the softmax"),
+    "values clamped": (ATTENTION, f"self.v_proj{CUT}", f"self.v_proj{CUT}.clamp(-0.5, 0.5)", "±0.5"),
+    "the weight first": (NORM, WEIGHTED, WEIGHTED_FIRST, "by the weight, not what it gives"),
+    "one head for all": ("repeat_kv", "[:, :, None, :, :]", "[:, :1, None, :, :]", "repeats index 0 of axis 1 alone"),
+    "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
 

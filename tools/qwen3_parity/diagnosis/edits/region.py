@@ -38,7 +38,7 @@ class Region:
     key: tuple[str, int]
     work: int = 0
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
-    _before: dict[int, tuple[str, Array] | None] = field(default_factory=dict)
+    _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
     def order(self) -> list[int]:
@@ -121,15 +121,28 @@ class Region:
 
     def before(self, value: int) -> tuple[str, Array] | None:
         """What the module reads that gives a recorded value, with its path open; None where that has another shape."""
-        if value not in self._before:
-            self._before[value] = None
+        module = self._module(value)
+        return None if module is None else (module[1].op, np.asarray(module[0].base[module[2].begin]))
+
+    def once_more(self, value: int) -> Array:
+        """What the module that gives a recorded value gives on that. Raises `ValueError` without one."""
+        module = self._module(value)
+        if module is None:
+            raise ValueError("no module reads and gives one shape here")
+        region, _, block = module
+        return region.of_block(block, {**region.base, block.begin: region.base[block.end]}, TRUTH)
+
+    def _module(self, value: int) -> tuple[Region, Site, Block] | None:
+        """The module that gives a recorded value, in the region that computes it; None where it reads another shape."""
+        if value not in self._modules:
+            self._modules[value] = None
             region = Region(self.network, value, self.key)
             for site, every in region.blocks.items() if region.order else ():
                 for block in every:
-                    if site.file == MODULE and block.end == value and self._before[value] is None:
-                        self._before[value] = site.op, np.asarray(region.base[block.begin])
+                    if site.file == MODULE and block.end == value and self._modules[value] is None:
+                        self._modules[value] = region, site, block
             self.work += region.work
-        return self._before[value]
+        return self._modules[value]
 
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
         """What a block, the call's or another, gives on `x` in the place of what it reads."""

@@ -22,13 +22,28 @@ def short(op: str) -> str:
 
 def named(region: Region, value: int) -> str:
     """A value in words: a parameter's or tap's name, else the op that makes it."""
-    node, taps = region.network.graph.node(value), region.tap_names.get(value)
-    while node is not None and not taps and short(node.op) in _MOVING and isinstance(node.operands[0], Ref):
-        value = node.operands[0].value  # the same numbers in another shape
-        node, taps = region.network.graph.node(value), region.tap_names.get(value)
+    value, taps = _numbers_of(region, value)
+    node = region.network.graph.node(value)
     if value in region.names:
         return region.names[value].removeprefix("model.")
     return taps or (short(node.op) if node is not None else "an input")
+
+
+def called(region: Region, value: int, function: str = "forward") -> str:
+    """As `named`; what another function than this one makes is called by it."""
+    value, taps = _numbers_of(region, value)
+    node = region.network.graph.node(value)
+    maker = node.lines[-1].function if node is not None and node.lines and not taps else "forward"
+    return named(region, value) if maker in ("forward", function) else f"what {maker} gives"
+
+
+def _numbers_of(region: Region, value: int) -> tuple[int, str | None]:
+    """The value that has the same numbers in the shape that they were made in, and the tap's name that it has."""
+    node, taps = region.network.graph.node(value), region.tap_names.get(value)
+    while node is not None and not taps and short(node.op) in _MOVING and isinstance(node.operands[0], Ref):
+        value = node.operands[0].value
+        node, taps = region.network.graph.node(value), region.tap_names.get(value)
+    return value, taps
 
 
 def line_of(region: Region, value: int) -> Written | None:

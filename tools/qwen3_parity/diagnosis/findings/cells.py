@@ -44,7 +44,10 @@ def explained(
     limits = (np.maximum(np.abs(scale), 1) * tap.limits)[cells]
     if before.size and (left <= limits).all():
         return 1.0 if _surprise(before, limits, fitted) >= _SURE else BY_CHANCE
-    rms, rest = (float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0 for values in (before, left))
+    size, rms, rest = (
+        float(np.sqrt(np.mean(np.square(values)))) if values.size else 0.0 for values in (actual[cells], before, left)
+    )
+    rms = min(rms, size)  # of next to nothing that it is nothing tells nothing
     return 0.0 if not math.isfinite(rest) or rms == 0 else max(0.0, min(0.99, 1 - rest / rms))
 
 

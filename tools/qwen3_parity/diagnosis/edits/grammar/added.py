@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import MODULE
-from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
@@ -27,14 +27,33 @@ def added(region: Region) -> Iterator[Edit]:
         if node is None or short(node.op) not in _ON or not isinstance(base, np.ndarray) or not base.ndim:
             continue
         line, op = line_of(region, places[0]), short(node.op)
-        for name, function in _FUNCTIONS.items():
+        for name, function in FUNCTIONS.items():
             yield Edit("edit.added", f"runs {name} on the result of {op}", RARE + 1, {site: _behind(function)}, line)
         if op == "linear":
             says = "scales what linear reads to length 1"
             yield Edit("edit.added", says, RARE + 1, {site: _before(unit_length)}, line)
+    yield from _biases(region)
     norms = {site: blocks[-1] for site, blocks in region.blocks.items()
              if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip
     yield from _norms(region, norms)
+
+
+def _biases(region: Region) -> Iterator[Edit]:
+    """The biases of all layers within one module left out."""
+    groups = dict[str, dict[Site, Change]]()
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        if node is not None and short(node.op) == "linear" and len(node.operands) > 2 and node.operands[2] is not None:
+            groups.setdefault(opened(node.module).rpartition(".")[0], {})[site] = _without_bias
+    for module, changes in groups.items():
+        if len(changes) > 1:
+            line = line_of(region, region.at(next(iter(changes)))[0])
+            says = f"leaves all {len(changes)} biases of {module.removeprefix('model.')} out"
+            yield Edit("edit.left_out", says, RARE, changes, line)
+
+
+def _without_bias(call: Call) -> Array:
+    return np.asarray(call.plain(*call.operands[:2], None))
 
 
 def unit_length(x: Array) -> Array:
@@ -42,12 +61,13 @@ def unit_length(x: Array) -> Array:
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12))
 
 
-_FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
+FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
     "a square": np.square,
     **{name: function for name, function in ACTIVATIONS.items() if name not in ("nothing", "silu twice")},
     "softmax": lambda x: softmax(x, -1),
     "log softmax": lambda x: np.log(softmax(x, -1)),
 }
+"""What people run on a result, by name."""
 
 
 def _behind(function: Callable[[Array], Array]) -> Change:
@@ -86,9 +106,29 @@ def _statistics(region: Region, block: Block) -> Iterator[tuple[str, Change]]:
     for count in sorted(parts):
         if shape[-1] % count == 0 and count < shape[-1]:
             yield f"runs {{}} on each of {count} parts by itself", _by_parts(count)
+    if (weight := _weight(region, block)) is not None:
+        yield "multiplies what {} reads by the weight, not what it gives", _weighted_before(weight)
     for axis in (1, 2):
         if len(shape) > axis and 1 < shape[-1 - axis] <= _MOST_PARTS:
             yield f"has the statistics of {{}} over axis {-1 - axis}, too", _over(-1 - axis)
+
+
+def _weight(region: Region, block: Block) -> str | None:
+    """The one parameter of a block's modules, its numbers open."""
+    reads = {read for value in block.values if (node := region.node(value)) is not None for read in node.reads}
+    names = {opened(region.names[read]) for read in reads & region.parameters}
+    return names.pop() if len(names) == 1 else None
+
+
+def _weighted_before(name: str) -> Change:
+    def change(call: Call) -> Array:
+        block = call.region.block_of(call.value, call.site)
+        reads = {read for value in block.values if (node := call.region.node(value)) is not None for read in node.reads}
+        weights = [read for read in sorted(reads & call.region.parameters) if opened(call.region.names[read]) == name]
+        weight = np.asarray(call.env[weights[0]], np.float64)
+        return np.asarray(call.region.again(call, _begin(call) * weight) / np.where(weight == 0, 1, weight))
+
+    return change
 
 
 def _begin(call: Call) -> Array:

@@ -36,6 +36,8 @@ def blocks(region: Region) -> Iterator[Edit]:
             yield Edit("edit.mean_taken_off", says, PLAIN + 1, {site: _before(_without_mean)}, line)
         if site.file == MODULE and 1 < len(last.values) <= SMALL:
             yield from _moved(region, site, where)
+        if site.file == LINE and 1 < len(last.values) <= SMALL and not site.op.endswith(":forward"):
+            yield from _too(region, site, site.op.partition(":")[2])
         if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
             says = f"takes neighbouring channels in pairs, where halves are meant in {where}"
             yield Edit("edit.pairs", says, RARE, {site: _around(halved, interleaved)}, line)
@@ -80,6 +82,19 @@ def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
             says = f"adds {name.removeprefix('model.')} to what {where} reads"
             line = caller_line(region, region.blocks[site][-1].end, site.op)
             yield Edit("edit.reads", says, COMBINED + 1, {site: _with(name)}, line)
+
+
+def _too(region: Region, site: Site, function: str) -> Iterator[Edit]:
+    """A function's line run on another value of the shape of what it reads, too: RoPE on values."""
+    block = region.blocks[site][-1]
+    shape, between = np.shape(region.base[block.end]), {*block.values, block.begin}
+    for target, places in region.sites.items():
+        if len(places) != len(region.blocks[site]) or places[-1] in between:
+            continue
+        node, base = region.node(places[0]), region.base[places[-1]]
+        if node is not None and isinstance(base, np.ndarray) and base.shape == shape and base.dtype.kind == "f":
+            says = f"runs {function} on the result of {short(node.op)}, too"
+            yield Edit("edit.moved", says, COMBINED + 1, {target: _run_on(site)}, line_of(region, places[0]))
 
 
 def _with(name: str) -> Change:

@@ -31,6 +31,7 @@ _LARGEST = 1e30
 def constants(region: Region) -> Iterator[Edit | Free]:
     """Every number of every line: the likely ones first, then whichever fits."""
     config = config_numbers(region.network.config)
+    yield from _everywhere(region, config)
     for site, places in reversed(region.sites.items()):
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
@@ -50,6 +51,23 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             if isinstance(value, float) and abs(value) < _LARGEST:
                 words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
+
+
+def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
+    """A number of the config that several lines have, such as a cap: another key's in all of them."""
+    sites = dict[float, dict[Site, int | str]]()
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        for slot, value in _numbers(node) if node is not None and short(node.op) in _OPS else ():
+            if isinstance(value, float) and value in config.values():
+                sites.setdefault(value, {})[site] = slot
+    for value, slots in sites.items():
+        line = line_of(region, region.at(next(iter(slots)))[0])
+        for key, constant in config.items() if len(slots) > 1 else ():
+            if constant != value:
+                says = f"has {number(constant)} ({key}) for {number(value)}{_key(value, config)}, {len(slots)} times"
+                changes = {site: _put(slot, float(constant)) for site, slot in slots.items()}
+                yield Edit("edit.constant", says, PLAIN, changes, line)
 
 
 def _fitted(site: Site, slot: int | str, words: str, line: Written | None) -> Callable[[float], Edit]:
@@ -108,12 +126,34 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         yield 1 / value, ", its inverse"
         yield 2 * value, ", twice it"
         yield value / 2, ", half of it"
-    for key, constant in config.items():
-        yield float(constant), f" ({key})"
-        if constant > 1:
-            yield float(constant) ** -0.5, f" ({key} ** -0.5)"
-            yield float(constant) ** 0.5, f" ({key} ** 0.5)"
-            yield 1 / float(constant), f" (1 / {key})"
+    yield from _of_config(value, config)
+
+
+_FORMS: Mapping[str, Callable[[float], float]] = {
+    "{}": lambda x: x,
+    "{} ** -0.5": lambda x: x**-0.5,
+    "{} ** 0.5": lambda x: x**0.5,
+    "1 / {}": lambda x: 1 / x,
+}
+_SHOWN = 3
+"""Keys of one number that are said."""
+_SAME = 1e-6
+"""How near a number is that is made of a key, of its size."""
+
+
+def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+    """Numbers that are made of a key, those first that are made as the right one is: another ** -0.5 for a ** -0.5."""
+    heads = config.get("hidden_size", 0) / (config.get("num_attention_heads", 0) or 1)
+    keys = dict[float, list[str]]()
+    for key, constant in {"(hidden_size / num_attention_heads)": heads, **config}.items():
+        keys.setdefault(float(constant), []).append(key)
+    every = [constant for constant in keys if constant > 1]
+    like = [form for form, power in _FORMS.items()
+            if any(abs(power(constant) - value) <= _SAME * abs(value) for constant in every)]  # fmt: skip
+    for form in sorted(_FORMS, key=lambda form: form not in like):
+        for constant in every:
+            yield _FORMS[form](constant), f" ({' or '.join(form.format(key) for key in keys[constant][:_SHOWN])})"
+    yield from ((constant, f" ({' or '.join(named[:_SHOWN])})") for constant, named in keys.items() if constant <= 1)
 
 
 def config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, short
+from qwen3_parity.mistakes.factors import named_by
 from qwen3_parity.mistakes.ranks import RARE
 
 _SCALED = frozenset(
@@ -30,14 +31,20 @@ def fitted(region: Region) -> Iterator[Free]:
             continue
         if node is None:
             if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
-                yield _free(site, f"scales {of_site(site)} by {{}}", _times, line, (1.3,), 1.0)
+                yield _scaled(region, site, f"scales {of_site(site)} by", line)
                 if base.size > 1 and bool((base > 0).all()):
                     yield _power_of(region, site, line)
+            if places[0] not in region.names:
+                largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
+                yield _scaled(region, site, f"scales {of_site(site)} by", line)
+                if largest:
+                    bounds = (largest / 2, largest / 4)
+                    yield _free(site, f"clamps {of_site(site)} at ±{{}}", _clamp, line, bounds, None)
             continue
         op = short(node.op)
         if op not in _SCALED:
             continue
-        yield _free(site, f"scales the result of {op} by {{}}", _times, line, (1.3,), 1.0)
+        yield _scaled(region, site, f"scales the result of {op} by", line)
         largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
         if op in ("matmul", "bmm", "mul", "linear", "silu", "add", "div") and largest:
             yield _free(site, f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)
@@ -69,6 +76,15 @@ def _theta(config: Mapping[str, Any]) -> float | None:
         if inside is not None:
             return inside
     return None
+
+
+def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Free:
+    def edit(fit: float) -> Edit:
+        of_config = named_by(fit, region.network.config)
+        says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config else "")
+        return Edit("edit.fitted", says, RARE + 1, {site: _times(fit)}, line)
+
+    return Free(edit, (1.3,), 1.0)
 
 
 def _free(

@@ -62,9 +62,19 @@ def _operands(region: Region, site: Site, node: Node, line: Written | None) -> I
                 where = f"along axis {axis} in {short(node.op)}"
                 says = f"reads {named(region, value)} reversed {where}"
                 yield Edit("edit.reversed", says, COMBINED, {site: _operand(slot, np.flip, axis)}, line)
+                says = f"reads index 0 of {named(region, value)} for every one {where}"
+                yield Edit("edit.repeated", says, COMBINED, {site: _operand(slot, _first, axis)}, line)
                 for step, side in ((1, "before"), (-1, "behind")):
                     says = f"reads {named(region, value)} of the index {side} {where}"
                     yield Edit("edit.shifted", says, COMBINED, {site: _operand(slot, _by(step), axis)}, line)
+
+
+def _first_alone(axis: int) -> Change:
+    return lambda call: _first(np.asarray(call.plain()), axis)
+
+
+def _first(x: Array, axis: int) -> Array:
+    return np.broadcast_to(np.take(x, [0], axis), x.shape)
 
 
 def _by(step: int) -> Callable[[Array, int], Array]:
@@ -98,16 +108,25 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
                 if part != node.operands[1]:
                     says = f"takes part {part} for part {node.operands[1]}"
                     yield "edit.order", says, RARE, _taken(part)
-    if op in ("view", "unsafe_view", "clone", "reshape"):
-        spread = _spread_axis(region, value)
-        if spread is not None:
-            says = "tiles the copies, where each is repeated"
-            yield "edit.repeated", says, RARE, _tiled(spread)
+    yield from _repeats(region, op, value)
     if op == "slice":
         yield "edit.order", "takes the last part for the first, or the reverse", RARE, _other_end
         yield "edit.pairs", "takes every second number for a half", RARE, _every_second
         yield "edit.pairs", "takes a half for every second number", RARE, _half
         yield "edit.order", "takes the other part", RARE, _other_part
+
+
+def _repeats(region: Region, op: str, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
+    """Copies of one index, and copies by another order."""
+    if op == "expand":
+        for axis, size in enumerate(np.shape(region.base[value])):
+            if axis and size > 1:
+                yield "edit.repeated", f"repeats index 0 of axis {axis} alone", RARE, _first_alone(axis)
+    if op in ("view", "unsafe_view", "clone", "reshape"):
+        spread = _spread_axis(region, value)
+        if spread is not None:
+            says = "tiles the copies, where each is repeated"
+            yield "edit.repeated", says, RARE, _tiled(spread)
 
 
 def _pairs(region: Region) -> Iterator[Edit]:

@@ -8,6 +8,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
+from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS
+from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
@@ -27,6 +29,7 @@ def leaves(region: Region) -> Iterator[Edit]:
         base, name, line = np.asarray(region.base[value]), of_site(site), line_of(region, value)
         if base.dtype.kind != "f":
             yield from _integers(site, base, name, line)
+            yield from _wrapped(region, site, name, line)
         elif value in region.names:
             yield from _parameter(site, base, name, line)
             yield from _another(region, site, value)
@@ -47,6 +50,9 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
         yield Edit("edit.operand", says, RARE, {site: _what_stands_before}, caller_line(region, value, before[0]))
+        yield edit(f"runs {before[0].removeprefix('model.')} on its own result once more", _once_more)
+    for words, function in FUNCTIONS.items():
+        yield edit(f"runs {words} on {name}", _by(function), RARE + 1)
     for axis, size in enumerate(base.shape):
         if size > 1:
             for step in (1, -1):
@@ -176,6 +182,15 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
     yield edit(f"has {name} reversed", _by(lambda x: np.flip(x, 1)))
 
 
+def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
+    """Positions that begin again at a number of the config."""
+    base = np.asarray(region.base[region.at(site)[0]])
+    for key, value in config_numbers(region.network.config).items():
+        if base.ndim == 2 and value == int(value) and 1 < value <= base.max():
+            says = f"takes {name} modulo {int(value)} ({key})"
+            yield Edit("edit.input", says, RARE, {site: _by(lambda x, n=int(value): x % n)}, line)
+
+
 def _by(function: Callable[..., Array]) -> Change:
     return lambda call: function(call.operands[0])
 
@@ -185,6 +200,10 @@ def _what_stands_before(call: Call) -> Array:
     if before is None:
         raise ValueError("no module reads and gives one shape here")
     return before[1]
+
+
+def _once_more(call: Call) -> Array:
+    return call.region.once_more(call.value)
 
 
 def _constant(array: Array) -> Change:

@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, of_site, short
+from qwen3_parity.diagnosis.edits.words import called, line_of, of_site, short
 from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.graph import Node, Ref
 
@@ -57,7 +57,7 @@ def _exchanged(region: Region) -> Iterator[Edit]:
     pairs = (pair for pair in combinations(_handed_on(region), 2) if _fit(region, *pair))
     for first, second in islice(pairs, _MOST):
         ours, theirs = region.at(first)[-1], region.at(second)[-1]
-        says = f"has {_called(region, ours)} and {_called(region, theirs)} in each other's place"
+        says = f"has {called(region, ours)} and {called(region, theirs)} in each other's place"
         changes = {first: _of(second), second: _of(first)}
         yield Edit("edit.exchanged", says, RARE, changes, line_of(region, max(ours, theirs)))
 
@@ -71,13 +71,6 @@ def _fit(region: Region, first: Site, second: Site) -> bool:
         and theirs[-1] not in region.downstream(ours)
         and ours[-1] not in region.downstream(theirs)
     )
-
-
-def _called(region: Region, value: int) -> str:
-    """A value's name, or whose result it is."""
-    name, node = named(region, value), region.node(value)
-    function = _function(node)[2] if node is not None else ""
-    return f"what {function} gives" if node is not None and name == short(node.op) and function != "forward" else name
 
 
 def _of(site: Site) -> Change:

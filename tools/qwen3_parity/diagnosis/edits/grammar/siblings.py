@@ -55,6 +55,9 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "tanh": np.tanh,
     "exp": np.exp,
     "softplus": lambda x: np.logaddexp(0, x),
+    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
+    "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
+    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
     "nothing": lambda x: x,
     "silu twice": lambda x: _kernel("silu")(_kernel("silu")(x)),
 }
@@ -81,6 +84,8 @@ _COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
     ">=": np.greater_equal,
     "==": np.equal,
 }
+_HIDING = -1e4
+"""What is added to a score that is to be hidden is below it."""
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
 
 
@@ -126,6 +131,29 @@ def _reduced(call: Call, function: Callable[..., Array]) -> Array:
     keep = bool(call.operands[2]) if len(call.operands) > 2 else bool(call.named.get("keepdim", False))
     along = tuple(axes) if isinstance(axes, list | tuple) else axes
     return function(call.operands[0], axis=along, keepdims=keep)
+
+
+def _taken(place: int) -> Callable[..., Array]:
+    def reduce(x: Array, axis: Any, *, keepdims: bool) -> Array:
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        if len(axes) != 1:
+            raise ValueError("one axis alone has a first and a last")
+        return np.take(x, [place], axes[0]) if keepdims else np.take(x, place, axes[0])
+
+    return reduce
+
+
+def _hidden_behind(call: Call) -> Array:
+    """softmax of the scores, times what the mask that is added to them shows."""
+    added = _maker(call, call.node)
+    if added is None or not added.op.startswith("add"):
+        raise ValueError("no mask is added before it")
+    parts = [np.asarray(call.env[operand.value]) for operand in added.operands if isinstance(operand, Ref)]
+    masks = [part for part in parts if part.size and part.min() < _HIDING and part.max() <= 0]
+    if len(parts) != 2 or len(masks) != 1:
+        raise ValueError("no mask is added before it")
+    scores = parts[0] if masks[0] is parts[1] else parts[1]
+    return np.asarray(call.plain(scores, *call.operands[1:]) * (masks[0] > _HIDING))
 
 
 def _from_the_end(call: Call) -> Array:
@@ -177,6 +205,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     "sum": {
         "takes a mean, no sum": lambda call: call.plain() / _count(call),
         "takes the largest, no sum": lambda call: _reduced(call, np.max),
+        "takes the first alone, no sum": lambda call: _reduced(call, _taken(0)),
+        "takes the last alone, no sum": lambda call: _reduced(call, _taken(-1)),
         "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
     },
     "softmax": {
@@ -185,6 +215,7 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
         "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
         "adds 1 to the sum of softmax": _with_a_sink,
+        "hides keys behind the softmax, not before it": _hidden_behind,
         "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
         "takes softmax of all before it chooses": _of_all,
     },

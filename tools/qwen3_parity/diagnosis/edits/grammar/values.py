@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 from qwen3_spec.aten import Kind, kernel_of
@@ -174,6 +174,8 @@ def _of_mask(base: Array) -> Iterator[Changed]:
         for keys in range(1, base.shape[-1]):
             yield Changed("edit.mask", f"sees the last {keys} keys alone", _last_keys(keys))
         yield Changed("edit.mask", "sees what the last query sees, too", _last_query)
+        yield Changed("edit.mask", "has the last query's row for every query", _row_of(-1))
+        yield Changed("edit.mask", "has the first query's row for every query", _row_of(0))
 
 
 def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, str]]:
@@ -186,7 +188,8 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
     for slot, value in refs:
         if _stands_for(region.base.get(value), base):
-            others = [named(region, operand) for place, operand in refs if place != slot]
+            function = node.lines[-1].function if node.lines else ""
+            others = [called(region, operand, function) for place, operand in refs if place != slot]
             yield slot, f"leaves out {op}{_BESIDE[op]}{others[0]}" if op in _BESIDE and others else f"leaves out {op}"
 
 
@@ -300,6 +303,14 @@ def _last_keys(count: int) -> Change:
         visible = np.asarray(call.plain())
         behind = np.cumsum(visible[..., ::-1], -1)[..., ::-1]
         return visible & (behind <= count)
+
+    return change
+
+
+def _row_of(query: int) -> Change:
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        return np.broadcast_to(np.take(visible, [query], -2), visible.shape)
 
     return change
 

@@ -1,4 +1,4 @@
-"""Rows of probabilities: what they sum to, and which keys get none of it though visible, or some though hidden."""
+"""Rows of probabilities: what they sum to, and which keys or tokens get none of it, or some, where they should not."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from qwen3_parity.judge.indices import ranges
 
 _MECHANISM = 0.6
 """What a broken rule of the op tells where the numbers have something else as well."""
+_OF_KEYS = ("0 stands where a key is visible", "not 0 where a key is hidden")
+_OF_TOKENS = ("0 stands where a token stays", "not 0 where a token is removed")
 
 
 def _probabilities(tap: WrongTap) -> tuple[Array, Array, Array] | None:
@@ -50,7 +52,10 @@ def rows_sum(tap: WrongTap) -> Finding | None:
 
 
 def visible_zero(tap: WrongTap) -> Finding | None:
-    """Keys whose probability is 0 though they are visible, or not 0 though hidden, with the first such row drawn."""
+    """Keys whose probability is 0 though they are visible, or not 0 though hidden, with the first such row drawn.
+
+    Of a vocabulary: tokens that stay, or are removed; nothing is drawn.
+    """
     usable = _probabilities(tap)
     if usable is None:
         return None
@@ -61,12 +66,14 @@ def visible_zero(tap: WrongTap) -> Finding | None:
         return None
     parts = [
         f"in {int(cells.any(-1).sum())} of {int(rows.sum())} rows {text}, at {tap.axes[-1]} {ranges(keys)}"
-        for cells, text in ((lost, "0 stands where a key is visible"), (shown, "not 0 where a key is hidden"))
+        for cells, text in zip((lost, shown), _OF_KEYS if tap.axes[-1] == "key" else _OF_TOKENS, strict=True)
         if len(keys := np.flatnonzero(cells.any(tuple(range(cells.ndim - 1)))))
     ]
-    first = tuple(int(i) for i in np.argwhere(wrong)[0])
-    picture = drawn(truth[first] > 0, np.where(tap.wrong[first], actual[first] != 0, truth[first] > 0))
-    says = f"{'; '.join(parts)}; {row_in_words(tap.axes, first)}: {picture} ({LEGEND})"
+    says = "; ".join(parts)
+    if tap.axes[-1] == "key":
+        first = tuple(int(i) for i in np.argwhere(wrong)[0])
+        picture = drawn(truth[first] > 0, np.where(tap.wrong[first], actual[first] != 0, truth[first] > 0))
+        says += f"; {row_in_words(tap.axes, first)}: {picture} ({LEGEND})"
     left = np.where(lost, 0, truth)
     rest = np.maximum(left.sum(-1, keepdims=True), np.finfo(np.float64).tiny)
     for guess, more in (

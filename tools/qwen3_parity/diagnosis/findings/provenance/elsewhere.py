@@ -18,6 +18,8 @@ from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 1e-3
 """How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
+_FAR = 0.01
+"""How far it may be at most, of that size, whatever is allowed for what it should be."""
 _LEAST = 0.5
 """The share of the wrong numbers that must stand elsewhere."""
 _FEWEST = 3
@@ -97,6 +99,7 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     limits = _at(grain, tap.limits, where)
     size, usual = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
     limits = limits * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
+    limits = np.minimum(limits, _FAR * size[:, None])  # to next to nothing everything small is near
     spread = float(np.std(tap.truth[tap.judged]))
     vectors = Vectors(values, judged, limits, spread if spread > 0 else 1.0)
     rows, source, of = _rows(grain, every, values.shape[1])

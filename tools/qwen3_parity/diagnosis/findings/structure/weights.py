@@ -7,6 +7,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Form, Product
+from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
@@ -31,6 +32,8 @@ _FORMS: tuple[Form, ...] = (
     row_shifted,
     column_scaled,
     low_rank,
+    block_scaled,
+    block_shifted,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
 _OF_INPUTS = ("structure.rounded_inputs", "structure.input_channels")

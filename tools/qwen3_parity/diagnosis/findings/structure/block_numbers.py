@@ -1,0 +1,87 @@
+"""A number of its own for each block of a weight's row: multiplied, as a wrong scale, or added, as a zero point."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.cells import numbers
+from qwen3_parity.diagnosis.findings.product import Product
+
+_FEWEST = 4
+"""Positions beyond the numbers that are fitted."""
+_SPARE = 1.5
+"""How many times the numbers that are fitted there must be positions."""
+_LEFT = 0.05
+"""The part of the error that may stay: the weight was rounded, too."""
+_ROUNDED = 0.9
+"""What a fit says that leaves some of the error."""
+_SOME = 0.9
+"""Where fewer positions are wrong, these alone are looked at: the prompt's, say."""
+
+
+def block_scaled(product: Product) -> tuple[str, str, float] | None:
+    """W[o, block] × s[o, block]."""
+    part, where = _wrong(product)
+    for size, blocks in _cuts(part):
+        x, weight = (_cut(values, size) for values in (part.x, part.weight))
+        terms = np.einsum("pki,oki->opk", x, weight)
+        squares = np.einsum("opk,opl->okl", terms, terms)
+        if np.linalg.matrix_rank(squares, hermitian=True).min() < blocks:
+            continue
+        scales = np.linalg.solve(squares, np.einsum("opk,po->ok", terms, part.products)[..., None])[..., 0]
+        by = np.repeat(scales, size, 1)[:, : part.weight.shape[1]]
+        says = f"each block of {size} inputs of its weight's rows is multiplied by a number of its own"
+        if (fits := _fits(part, part.weight * by, blocks)) is not None:
+            return "structure.block_scaled", f"{says}{where}: {numbers(scales.ravel(), 4)}{fits[0]}", fits[1]
+    return None
+
+
+def block_shifted(product: Product) -> tuple[str, str, float] | None:
+    """W[o, block] + z[o, block]."""
+    part, where = _wrong(product)
+    for size, blocks in _cuts(part):
+        sums = _cut(part.x, size).sum(2)
+        if np.linalg.matrix_rank(sums) < blocks:
+            continue
+        shifts = np.linalg.lstsq(sums, part.missing, rcond=None)[0].T
+        plus = np.repeat(shifts, size, 1)[:, : part.weight.shape[1]]
+        says = f"a number is added to each block of {size} inputs of its weight's rows (zero points?)"
+        if (fits := _fits(part, part.weight + plus, blocks)) is not None:
+            return "structure.block_shifted", f"{says}{where}: {numbers(shifts.ravel(), 4)}{fits[0]}", fits[1]
+    return None
+
+
+def _wrong(product: Product) -> tuple[Product, str]:
+    """The product at the positions that are wrong, and in words which part they are, where others are right."""
+    wrong = np.asarray((np.abs(product.missing) > product.limits).any(1))
+    if wrong.mean() >= _SOME:
+        return product, ""
+    return product.part(positions=wrong), f" at {int(wrong.sum())} of {len(wrong)} positions"
+
+
+def _cuts(product: Product) -> Iterator[tuple[int, int]]:
+    """Sizes of blocks, the largest first, and how many there are in a row, as positions can tell them."""
+    inputs, positions = product.x.shape[1], product.positions
+    for size in range(inputs // 2, 3, -1):
+        blocks = -(-inputs // size)
+        if (size % 4 == 0 or inputs % size == 0) and positions >= max(_SPARE * blocks, blocks + _FEWEST):
+            yield size, blocks
+
+
+def _cut(values: Array, size: int) -> Array:
+    """`[row, block, size]` of `[row, in]`, with zeros behind the last."""
+    padded = np.pad(values, ((0, 0), (0, -values.shape[1] % size)))
+    return padded.reshape(len(values), -1, size)
+
+
+def _fits(product: Product, weight: Array, blocks: int) -> tuple[str, float] | None:
+    """What is left in words and what the fit says, whether it leaves nothing or what rounding leaves."""
+    if share := product.share(weight=weight):
+        return "", share
+    rest = product.y - product.x @ weight.T - product.bias
+    spare = len(rest) - blocks
+    left = np.sqrt(np.square(rest).sum() / spare / (np.square(product.missing).sum() / len(rest)))
+    return (f"; that leaves {left:.2g} of the error, as rounding would", _ROUNDED) if left <= _LEFT else None
