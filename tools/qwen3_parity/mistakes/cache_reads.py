@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -21,10 +22,23 @@ _All = Callable[[Array, Array], "Array | None"]
 _FIX = "a step reads every older slot as it was written"
 _SLOTS = 16
 """So many slots are thought of one by one."""
+_ROWS = 4
+"""So many batch rows."""
 
 
 def _rows(order: Callable[[int], Array]) -> _Older:
     return lambda old: old[order(len(old))] if len(old) > 1 else None
+
+
+def _exchanged(a: int, b: int) -> _Older:
+    def exchanged(old: Array) -> Array | None:
+        if max(a, b) >= len(old):
+            return None
+        order = np.arange(len(old))
+        order[[a, b]] = b, a
+        return old[order]
+
+    return exchanged
 
 
 def _one_row_late(row: int) -> _Older:
@@ -73,8 +87,10 @@ _READ: tuple[tuple[str, str, _Older, Rank], ...] = (
     *(("not_written", f"finds slot {slot} empty", _emptied(slice(slot, slot + 1)), RARE) for slot in range(_SLOTS)),
     *(("not_written", f"finds the last {count} of the older slots alone", _emptied(slice(None, -count)), RARE)
       for count in range(1, _SLOTS)),
+    *(("other_row", f"finds the older slots of batch rows {a} and {b} exchanged", _exchanged(a, b), RARE)
+      for a, b in combinations(range(_ROWS), 2)),
     *(("shifted", f"finds the older slots of batch row {row} late by one", _one_row_late(row), RARE)
-      for row in range(4)),
+      for row in range(_ROWS)),
 )  # fmt: skip
 """The ends of names, what is wrong, what is found in the older slots."""
 
@@ -145,9 +161,17 @@ def reads(site: Site) -> Iterator[Hypothesis]:
     if prompt:
         says = "finds the prompt and the step's own slots alone"
         yield Hypothesis("cache.not_written", says, _FIX, _read(leaf, _older(_emptied(slice(prompt, None)))), PLAIN + 1)
+        for name, says, older, _ in _READ:
+            if name == "other_row":
+                says = says.replace("older slots", "slots of the prompt")
+                yield Hypothesis(f"cache.{name}", says, _FIX, _read(leaf, _older(_of_first(older, prompt))), RARE)
         for row, which in ((0, "first"), (-1, "last")):
             says = f"finds the {which} batch row's slots where earlier decode steps of every row wrote"
             yield Hypothesis("cache.other_row", says, _FIX, _read(leaf, _older(_shared(row, prompt))), RARE)
+    lengths = [int(length) for length in site.case.steps[: site.step]] if site.place.op == "cache" else []
+    if max(lengths, default=1) > 1:
+        says = "finds the last slot alone of each step of several tokens"
+        yield Hypothesis("cache.not_written", says, _FIX, _read(leaf, _older(_last_of(lengths))), PLAIN + 1)
     other_leaf = _OTHER.get(leaf)
     if other_leaf is not None:
         cause = "older slots of both caches exchanged"
@@ -180,6 +204,28 @@ _RAW = {
 
 def _same(old: Array) -> Array:
     return old
+
+
+def _of_first(change: _Older, slots: int) -> _Older:
+    """A change of the first slots alone."""
+
+    def changed(old: Array) -> Array | None:
+        part = change(old[:, :, :slots]) if old.shape[2] > slots else None
+        return None if part is None else np.concatenate((part, old[:, :, slots:]), 2)
+
+    return changed
+
+
+def _last_of(lengths: Sequence[int]) -> _Older:
+    def last(old: Array) -> Array | None:
+        ends = np.cumsum(lengths) - 1
+        if ends[-1] >= old.shape[2]:
+            return None
+        changed = np.zeros_like(old)
+        changed[:, :, ends] = old[:, :, ends]
+        return changed
+
+    return last
 
 
 def _shared(row: int, prompt: int) -> _Older:
