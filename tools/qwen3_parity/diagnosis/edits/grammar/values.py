@@ -119,12 +119,14 @@ def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:
         yield Changed("edit.cache", "has every slot one place back", _slots_moved(-1))
 
 
-def _of_slice(_region: Region, _node: Node, base: Array) -> Iterator[Changed]:
-    if base.dtype.kind == "i" and base.ndim == 2:
-        yield Changed("edit.input", "counts from 0 in every step", lambda call: call.plain() - call.plain()[:, :1])
-        yield Changed("edit.input", "counts slots from 0 in every step", _slots_from_0, RARE)
+def _of_slice(region: Region, node: Node, base: Array) -> Iterator[Changed]:
+    source = node.operands[0]
+    if base.dtype.kind == "i" and base.ndim == 2 and isinstance(source, Ref):
+        name, again = named(region, source.value), "begin at 0 again in every step"
+        yield Changed("edit.input", f"lets {name} {again}", lambda call: call.plain() - call.plain()[:, :1])
+        yield Changed("edit.input", f"has slots for {name}, which {again}", _slots_from_0, RARE)
         for more in (1, -1):
-            yield Changed("edit.input", f"has {more:+d} in every step but the first", _later(more), RARE)
+            yield Changed("edit.input", f"has {name} {more:+d} in every step but the first", _later(more), RARE)
 
 
 def _slots_from_0(call: Call) -> Array:
