@@ -1,6 +1,6 @@
 """What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one.
 
-It runs `numbers.inputs`, too.
+It runs `numbers.functions` and `numbers.inputs`, too.
 """
 
 from __future__ import annotations
@@ -60,6 +60,8 @@ DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
     "a bias": ("fit.channel_offset", "bias", lambda y: y + np.linspace(0.5, 2, 10, dtype=np.float32)),
     "one number added": ("fit.offset", "0.25", lambda y: y + np.float32(0.25)),
     "dropout": ("fit.dropout", "dropout of 0.2", holed),
+    "a cap in the wrong place": ("fit.function", "x tanh(x / 30)", lambda y: y * np.tanh(y / np.float32(30))),
+    "an unheard-of function": ("fit.function", "→", lambda y: y + np.float32(0.3) * np.sin(y)),
     "bfloat16": ("fit.grid", "bfloat16", lambda y: torch.tensor(y).bfloat16().float().numpy()),
     "one position late": ("fit.shift", "+1 along query", lambda y: np.roll(y, 1, 1)),
     "heads and channels exchanged": ("fit.axis_order", "head_dim, heads",

@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
 from qwen3_parity.diagnosis.findings.numbers.clamped import clamped
 from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size
 from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor, key_parts
+from qwen3_parity.diagnosis.findings.numbers.functions import function
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.numbers.masks import bands
@@ -51,6 +52,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     key_parts,
     key_bias,
     grid,
+    function,
     rounded_input,
     approximated,
     concentrated,

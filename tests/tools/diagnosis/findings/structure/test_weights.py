@@ -56,6 +56,12 @@ def numbers(change: Callable[[Array, Site], Array]) -> Compute:
     return compute
 
 
+def by_block(weight: Array, size: int, change: Callable[[Array, Array], Array]) -> Array:
+    """A weight whose blocks of a row are changed by a number of their own, 0.5 to 2."""
+    parts = weight.reshape(len(weight), -1, size)
+    return change(parts, draws(8).uniform(0.5, 2, (*parts.shape[:2], 1))).reshape(weight.shape)
+
+
 OF_WEIGHTS = ("structure.", "weight.", "fit.weight")
 """Other findings are said beside these."""
 
@@ -144,6 +150,9 @@ FORMS: dict[str, tuple[str, Compute, str, str]] = {
     "a norm's weight folded in": (Q, of(lambda s, w: w * norm_of(s)), "structure.column_scaled", "1.post_attention_layernorm.weight: that is folded"),
     "one plus it": (Q, of(lambda s, w: w * (1 + norm_of(s))), "structure.column_scaled", "by 1 + decoder"),
     "a zero point": (Q, of(lambda s, w: w + np.linspace(0.1, 0.2, 60)[:, None]), "structure.row_shifted", "zero point"),
+    "blocks scaled": (Q, of(lambda s, w: by_block(w, 10, lambda part, by: part * by)), "structure.block_scaled", "each block of 10 inputs"),
+    "blocks scaled and rounded": (Q, of(lambda s, w: by_block(w, 10, lambda part, by: np.rint(512 * part) / 512 * by)), "structure.block_scaled", "as rounding would"),
+    "zero points of blocks": (Q, of(lambda s, w: by_block(w, 10, lambda part, by: part + by)), "structure.block_shifted", "zero points?"),
     "an adapter": (Q, of(adapted), "structure.low_rank", "a matrix of rank 2"),
     "4 bits with a minimum": (V, of(lambda s, w: in_groups(w, 8, with_minimum)), "structure.blocks", "4 bits with a minimum (as q4_1), a scale for each 8"),
     "4 bits without": (V, of(lambda s, w: in_groups(w, 16, by_largest)), "structure.blocks", "as q4_0: the largest size is -8), a scale for each 16 numbers of a row, scales in float16"),

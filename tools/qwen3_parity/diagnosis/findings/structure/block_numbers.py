@@ -16,8 +16,10 @@ _SPARE = 1.5
 """How many times the numbers that are fitted there must be positions."""
 _LEFT = 0.05
 """The part of the error that may stay: the weight was rounded, too."""
-_ROUNDED = 0.9
+_ROUNDED = 0.92
 """What a fit says that leaves some of the error."""
+_SCREENED, _AT_ONCE = 8, 64
+"""Outputs that a quick look takes, and that are solved at once."""
 _SOME = 0.9
 """Where fewer positions are wrong, these alone are looked at: the prompt's, say."""
 
@@ -25,18 +27,33 @@ _SOME = 0.9
 def block_scaled(product: Product) -> tuple[str, str, float] | None:
     """W[o, block] × s[o, block]."""
     part, where = _wrong(product)
+    some = part.part(outputs=np.argsort(-np.abs(part.missing).max(0), kind="stable")[:_SCREENED])
     for size, blocks in _cuts(part):
-        x, weight = (_cut(values, size) for values in (part.x, part.weight))
-        terms = np.einsum("pki,oki->opk", x, weight)
-        squares = np.einsum("opk,opl->okl", terms, terms)
-        if np.linalg.matrix_rank(squares, hermitian=True).min() < blocks:
+        screened = _scales(some, size, blocks)
+        if screened is None or _fits(some, some.weight * screened, blocks) is None:
             continue
-        scales = np.linalg.solve(squares, np.einsum("opk,po->ok", terms, part.products)[..., None])[..., 0]
-        by = np.repeat(scales, size, 1)[:, : part.weight.shape[1]]
+        by = _scales(part, size, blocks)
+        if by is None:
+            continue
+        scales = by[:, ::size]
         says = f"each block of {size} inputs of its weight's rows is multiplied by a number of its own"
         if (fits := _fits(part, part.weight * by, blocks)) is not None:
             return "structure.block_scaled", f"{says}{where}: {numbers(scales.ravel(), 4)}{fits[0]}", fits[1]
     return None
+
+
+def _scales(product: Product, size: int, blocks: int) -> Array | None:
+    """What each weight is multiplied by, the same in a block of a row; None where positions do not tell it."""
+    x, scales = _cut(product.x, size), list[Array]()
+    for first in range(0, len(product.weight), _AT_ONCE):
+        outputs = slice(first, first + _AT_ONCE)
+        terms = np.einsum("pki,oki->opk", x, _cut(product.weight[outputs], size))
+        squares = np.einsum("opk,opl->okl", terms, terms)
+        if np.linalg.matrix_rank(squares, hermitian=True).min() < blocks:
+            return None
+        right = np.einsum("opk,po->ok", terms, product.products[:, outputs])
+        scales.append(np.linalg.solve(squares, right[..., None])[..., 0])
+    return np.repeat(np.concatenate(scales), size, 1)[:, : product.weight.shape[1]]
 
 
 def block_shifted(product: Product) -> tuple[str, str, float] | None:

@@ -31,9 +31,9 @@ _FORMS: tuple[Form, ...] = (
     row_scaled,
     row_shifted,
     column_scaled,
-    low_rank,
-    block_scaled,
     block_shifted,
+    block_scaled,
+    low_rank,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
 _OF_INPUTS = ("structure.rounded_inputs", "structure.input_channels")
