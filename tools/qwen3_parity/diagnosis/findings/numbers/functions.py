@@ -54,15 +54,15 @@ def function(tap: WrongTap) -> Finding | None:
     if usable is None:
         return None
     actual, truth, cells = usable
-    right, wrong = truth[cells], actual[cells]
-    if len(np.unique(right)) < _FEWEST or not _depends(right, wrong - right):
+    expected, wrong = truth[cells], actual[cells]
+    if len(np.unique(expected)) < _FEWEST or not _depends(expected, wrong - expected):
         return None
     for words, guess in _named().items():
         if explained(tap, guess(truth)) == 1:
             return Finding("fit.function", f"it is {words} of what it should be, x", 1.0)
-    order = np.argsort(right, kind="stable")
-    some = order[np.linspace(0, len(order) - 1, _SHOWN).astype(int)]
-    shown = ", ".join(f"{right[at]:.4g} → {wrong[at]:.4g}" for at in some)
+    order = np.argsort(expected, kind="stable")
+    shown_at = order[np.linspace(0, len(order) - 1, _SHOWN).astype(int)]
+    shown = ", ".join(f"{expected[at]:.4g} → {wrong[at]:.4g}" for at in shown_at)
     return Finding("fit.function", f"each number depends on nothing but what it should be: {shown}", _LIKELY)
 
 
@@ -73,10 +73,10 @@ def _named() -> Mapping[str, Function]:
     return {**_PLAIN, **capped}
 
 
-def _depends(right: Array, error: Array) -> bool:
+def _depends(expected: Array, error: Array) -> bool:
     """Whether errors lie on a line between those of the next smaller and the next larger right number."""
-    order = np.argsort(right, kind="stable")
-    x, e = right[order], error[order]
+    order = np.argsort(expected, kind="stable")
+    x, e = expected[order], error[order]
     width = x[2:] - x[:-2]
     between = np.where(width > 0, (x[1:-1] - x[:-2]) / np.where(width > 0, width, 1), 0.5)
     rest = e[1:-1] - (e[:-2] + between * (e[2:] - e[:-2]))

@@ -27,10 +27,10 @@ _SOME = 0.9
 def block_scaled(product: Product) -> tuple[str, str, float] | None:
     """W[o, block] × s[o, block]."""
     part, where = _wrong(product)
-    some = part.part(outputs=np.argsort(-np.abs(part.missing).max(0), kind="stable")[:_SCREENED])
+    few = part.part(outputs=np.argsort(-np.abs(part.missing).max(0), kind="stable")[:_SCREENED])
     for size, blocks in _cuts(part):
-        screened = _scales(some, size, blocks)
-        if screened is None or _fits(some, some.weight * screened, blocks) is None:
+        screened = _scales(few, size, blocks)
+        if screened is None or _fits(few, few.weight * screened, blocks) is None:
             continue
         by = _scales(part, size, blocks)
         if by is None:
