@@ -170,6 +170,14 @@ def test_the_structure_of_a_weight_is_told(mistake: str) -> None:
     assert first.name == name and first.weight > 0.9 and words in first.says
 
 
+def test_a_weight_of_small_random_numbers_is_no_scaled_one() -> None:
+    small = of(lambda s, w: draws(9).standard_normal(w.shape) * 1e-3)
+    assert not {finding.name for finding in said(CASE, Q, small)} & {
+        "structure.block_scaled",
+        "structure.block_shifted",
+    }
+
+
 @pytest.mark.parametrize("mistake", ["columns by GPTQ's order", "inputs in 8 bits"])
 def test_the_structure_is_told_where_the_input_was_not_recorded(mistake: str) -> None:
     place, wrong, name, words = FORMS[mistake]

@@ -55,7 +55,7 @@ def function(tap: WrongTap) -> Finding | None:
         return None
     actual, truth, cells = usable
     expected, wrong = truth[cells], actual[cells]
-    if len(np.unique(expected)) < _FEWEST or not _depends(expected, wrong - expected):
+    if len(np.unique(expected)) < _FEWEST or not _depends(expected, wrong):
         return None
     for words, guess in _named().items():
         if explained(tap, guess(truth)) == 1:
@@ -73,12 +73,12 @@ def _named() -> Mapping[str, Function]:
     return {**_PLAIN, **capped}
 
 
-def _depends(expected: Array, error: Array) -> bool:
-    """Whether errors lie on a line between those of the next smaller and the next larger right number."""
+def _depends(expected: Array, wrong: Array) -> bool:
+    """Whether wrong numbers lie on a line between those of the next smaller and the next larger right number."""
     order = np.argsort(expected, kind="stable")
-    x, e = expected[order], error[order]
+    x, y = expected[order], wrong[order]
     width = x[2:] - x[:-2]
     between = np.where(width > 0, (x[1:-1] - x[:-2]) / np.where(width > 0, width, 1), 0.5)
-    rest = e[1:-1] - (e[:-2] + between * (e[2:] - e[:-2]))
-    spread = float(np.std(error))
+    rest = y[1:-1] - (y[:-2] + between * (y[2:] - y[:-2]))
+    spread = min(float(np.std(wrong)), float(np.std(wrong - expected)))  # of next to nothing all is next to nothing
     return spread > 0 and float(np.sqrt(np.mean(np.square(rest)))) <= _LEFT * spread

@@ -100,5 +100,6 @@ def _fits(product: Product, weight: Array, blocks: int) -> tuple[str, float] | N
         return "", share
     rest = product.y - product.x @ weight.T - product.bias
     spare = len(rest) - blocks
-    left = np.sqrt(np.square(rest).sum() / spare / (np.square(product.missing).sum() / len(rest)))
+    size = min(np.square(product.missing).sum(), np.square(product.products).sum())  # of nothing, nothing is left
+    left = np.sqrt(np.square(rest).sum() / spare / (max(size, np.finfo(np.float64).tiny) / len(rest)))
     return (f"; that leaves {left:.2g} of the error, as rounding would", _ROUNDED) if left <= _LEFT else None
