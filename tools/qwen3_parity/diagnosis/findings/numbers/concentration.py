@@ -44,6 +44,10 @@ def concentrated(tap: WrongTap) -> Finding | None:
     return Finding("fit.concentrated", says, 0.3 + 0.19 * share)
 
 
+_OTHER_SIZE = 10
+"""How many times larger or smaller numbers are of which that is said."""
+
+
 def size(tap: WrongTap) -> Finding | None:
     """How large the error is; always something to say."""
     truth = tap.truth
@@ -59,7 +63,11 @@ def size(tap: WrongTap) -> Finding | None:
         if np.isnan(squared_error).all() or np.isnan(squares).all():
             return Finding("fit.size", "every number is NaN", 0.1)
         error, scale = (float(np.sqrt(np.nanmean(values))) for values in (squared_error, squares))
+        sizes = np.square(tap.actual[tap.judged & np.isfinite(tap.actual)])
+        times = float(np.sqrt(sizes.mean())) / scale if scale > 0 else 1.0
     says = f"the error is {error / scale:.2g} of its size" if scale > 0 else f"the error is {error:.2g}"
+    if not 1 / _OTHER_SIZE < times < _OTHER_SIZE:
+        says += f"; its numbers are {times:.2g} times as large as they should be"
     return Finding("fit.size", says, 0.1)
 
 
