@@ -24,9 +24,9 @@ INSTALL, CHECK, KEEP = ACTION["runs"]["steps"]
 
 def step(action_step: dict[str, Any], work: Path, programs: Path, **inputs: str) -> tuple[int, str, str]:
     """One step in `work`, with `programs` first on PATH: its exit code, what it printed, and the summary."""
-    given = {name: fact.get("default", "") for name, fact in ACTION["inputs"].items()} | inputs
+    inputs_set = {name: fact.get("default", "") for name, fact in ACTION["inputs"].items()} | inputs
     environment = {
-        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda use: given[use[1]], value)
+        name: re.sub(r"\$\{\{ inputs\.(\w+) \}\}", lambda use: inputs_set[use[1]], value)
         for name, value in action_step.get("env", {}).items()
     }
     summary = work / "summary.md"

@@ -47,9 +47,9 @@ def test_no_run_depends_on_the_clock_or_on_earlier_ones() -> None:
 
 
 def test_no_test_chooses_for_itself_how_its_examples_are_drawn() -> None:
-    own = re.compile(r"settings\([^)]*\b(derandomize|database|deadline)\b|\b(load_profile|register_profile)\(")
+    chosen = re.compile(r"settings\([^)]*\b(derandomize|database|deadline)\b|\b(load_profile|register_profile)\(")
     files = [path for path in HERE.rglob("*.py") if path.parent != HERE]
-    assert not [path.name for path in files if own.search(path.read_text(encoding="utf-8"))]
+    assert not [path.name for path in files if chosen.search(path.read_text(encoding="utf-8"))]
 
 
 def test_make_slow_draws_fresh_examples_of_every_property() -> None:

@@ -52,13 +52,13 @@ class Case(Protocol):
 class Taps(Protocol):
     """What an op, or a mistake of it, asks of the run that it stands in: other taps, as recorded or as they follow.
 
-    `recording` is the run, `given` the recording whose inputs count; `computed` has, by name and step, what was not
+    `recording` is the run, `golden` the recording whose inputs count; `computed` has, by name and step, what was not
     recorded and was computed; `dtype` is the schema's type that floats are stored in; `units` says whether anybody asks
     for rounding units; `overrides` has other ways to compute a place, by pattern.
     """
 
     recording: Any
-    given: Any
+    golden: Any
     computed: dict[tuple[str, int], Array | None]
     dtype: int
     units: bool

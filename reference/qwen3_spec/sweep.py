@@ -65,7 +65,7 @@ class Sweep:
     overrides: Mapping[str, Callable[[Site], Result]]
     computed: dict[Key, Array | None]
     recording: Any
-    given: Any
+    golden: Any
     dtype: int
     units: bool = True
 
@@ -77,7 +77,7 @@ class Sweep:
         """The op of a site on its inputs."""
         raise NotImplementedError
 
-    def kept(self, site: Site, result: Result) -> Array:
+    def handed_on(self, site: Site, result: Result) -> Array:
         """What later places read of a result."""
         return result[0]
 
@@ -105,7 +105,7 @@ class Sweep:
 
     def evaluated(self, site: Site) -> Array:
         """What later places read of a site that nobody knows."""
-        return self.kept(site, self.compute(site))
+        return self.handed_on(site, self.compute(site))
 
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from at a step; None for what is not computed."""
@@ -204,7 +204,7 @@ class Specification(Sweep):
     overrides: Mapping[str, Callable[[Site], Result]] = field(default_factory=dict)
     computed: dict[Key, Array | None] = field(default_factory=dict)
     recording: Any = field(default=None, init=False)
-    given: Any = field(default=None, init=False)
+    golden: Any = field(default=None, init=False)
     dtype: int = field(default=0, init=False)
 
     def recorded(self, name: str, step: int) -> Array | None:

@@ -101,12 +101,12 @@ def _weights(draw: np.random.Generator) -> dict[str, Array]:
 
 
 def _tensor(name: str, value: Array, step: int) -> Tensor:
-    spot = place(name, LAYERS)
-    assert spot is not None, name
-    item = tensor(name, np.ascontiguousarray(value), step=step, axes=spot.axes, op=spot.op)
-    if spot.op not in EXACT:
+    tap_place = place(name, LAYERS)
+    assert tap_place is not None, name
+    item = tensor(name, np.ascontiguousarray(value), step=step, axes=tap_place.axes, op=tap_place.op)
+    if tap_place.op not in EXACT:
         scale = 2.0**-22 * (float(np.sqrt(np.mean(np.square(value, dtype=np.float64)))) or 1.0)
-        has_heads = bool({"heads", "kv_heads"} & set(spot.axes))
+        has_heads = bool({"heads", "kv_heads"} & set(tap_place.axes))
         item.info.floor.CopyFrom(pb.Floor(rms=scale, max=2 * scale, row=scale, head=scale if has_heads else 0))
     return item
 

@@ -37,7 +37,7 @@ def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
         return
     if case.op in EXACT:
         return
-    operands = {name: _values(value) for name, value in case.given.items()}
+    operands = {name: _values(value) for name, value in case.operands_by_name.items()}
     truth, sequential = (
         specified(case.op, operands, case.attributes, arithmetic) for arithmetic in (FLOAT64, SEQUENTIAL_FLOAT32)
     )
@@ -50,14 +50,14 @@ def _set_floors(case: OpCase, outputs: list[Tensor]) -> None:
 
 def record_op(case: OpCase, path: Path) -> None:
     """Write one op's recording to `path`."""
-    inputs = [_tensor(name, value, name.partition(".")[0]) for name, value in case.given.items()]
+    inputs = [_tensor(name, value, name.partition(".")[0]) for name, value in case.operands_by_name.items()]
     tables, rows = case.op == "rope_table", OP_TABLE[case.op].tensors
     outputs = [
         _tensor(name, value, name.partition(".")[2] if tables else case.op, rows[name].recorded_axes)
         for name, value in case.outputs.items()
     ]
     for item in outputs:
-        item.info.inputs.extend(case.given)
+        item.info.inputs.extend(case.operands_by_name)
     _set_floors(case, outputs)
     message = pb.Case(
         name=f"op/{case.name}",

@@ -33,18 +33,18 @@ class Trained:
     """
 
     loss: torch.Tensor = field(default_factory=lambda: torch.zeros(()))
-    seen: dict[str, torch.Tensor] = field(default_factory=dict)
+    taps: dict[str, torch.Tensor] = field(default_factory=dict)
     parameters: dict[str, torch.Tensor] = field(default_factory=dict)
 
     def keep(self, name: str, value: torch.Tensor) -> None:
         """The sink of the hooks: the tensor itself, which will hold its gradient."""
-        self.seen[name] = value
+        self.taps[name] = value
         if value.requires_grad and not value.is_leaf:
             value.retain_grad()
 
     def activations(self) -> dict[str, torch.Tensor]:
         """The gradients of the taps that autograd passed, last first; a slice made for the recorder alone has none."""
-        gradients = {n: v.grad for n, v in reversed(self.seen.items()) if not v.is_leaf and v.requires_grad}
+        gradients = {n: v.grad for n, v in reversed(self.taps.items()) if not v.is_leaf and v.requires_grad}
         return {name: gradient for name, gradient in gradients.items() if gradient is not None}
 
     def totals(self) -> dict[str, torch.Tensor]:
@@ -125,7 +125,7 @@ def train_reference(reference: Reference, inputs: Inputs, sink: StepSink, record
     """Run a training case; every wanted tap goes to `sink(0, name, tensor)`: forward, the loss, then the gradients."""
     result = train(prepare(reference), inputs)
     gradients = result.activations() | result.totals()
-    taps = result.seen | {LOSS: result.loss} | {f"{GRADIENT}{name}": gradient for name, gradient in gradients.items()}
+    taps = result.taps | {LOSS: result.loss} | {f"{GRADIENT}{name}": gradient for name, gradient in gradients.items()}
     for name, value in taps.items():
         if records(name):
             sink(0, name, value.detach())

@@ -29,7 +29,7 @@ class OpCase:
     judged: Array | None = None
 
     @property
-    def given(self) -> dict[str, torch.Tensor]:
+    def operands_by_name(self) -> dict[str, torch.Tensor]:
         """The operands by name."""
         pairs = zip(OP_TABLE[self.op].operands, self.operands, strict=True)
         return {row.name: value for row, value in pairs if value is not None}

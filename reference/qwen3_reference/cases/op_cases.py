@@ -117,7 +117,7 @@ def _scores_and_context(
 def _attention(draw: np.random.Generator) -> list[OpCase]:
     text, groups = "Groups of 3 for 2 KV heads.", 3
     scores, context = _scores_and_context(draw, "", text, (2, 6, 5, 10), 2, 7)
-    k = scores.given["input.k"]
+    k = scores.operands_by_name["input.k"]
     mask = draw.random((2, 5, 300)) < 0.8
     none = draw.random((3, 4, 7)) < 0.6
     none[1], none[2, 2] = False, False

@@ -56,7 +56,7 @@ def rope_cases(draw: np.random.Generator) -> list[OpCase]:
     tables = _tables("rope_table", text, ("ROP-15", "ROP-16"), positions)
     q = torch.from_numpy(draw.standard_normal((2, 6, 7, 10)) * 3).float()
     k = torch.from_numpy(draw.standard_normal((2, 2, 7, 10)) * 3).float()
-    inv_freq = tables.given["input.inv_freq"].numpy()
+    inv_freq = tables.operands_by_name["input.inv_freq"].numpy()
     angle = (positions[..., None].numpy().astype(np.float32) * inv_freq).astype(np.float64)
     angle = np.concatenate([angle, angle], axis=-1)
     cos, sin = torch.from_numpy(np.cos(angle)).float(), torch.from_numpy(np.sin(angle)).float()

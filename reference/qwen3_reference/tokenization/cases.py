@@ -25,7 +25,7 @@ class TokenizationCase:
     name: str
     description: str
     exposes: tuple[str, ...]
-    given: Callable[[ReferenceTokenizer], pb.Tokenization]
+    message_of: Callable[[ReferenceTokenizer], pb.Tokenization]
     tokenizer: str = "tiny"
     seed: int = 0
 

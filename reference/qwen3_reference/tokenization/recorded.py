@@ -31,7 +31,7 @@ def record_tokenization(definition: TokenizationCase, tokenizers_root: Path, pat
     """Write a case's recording to `path`; its tokenizer is the folder of that name in `tokenizers_root`."""
     directory = tokenizers_root / definition.tokenizer
     reference = load_tokenizer(directory)
-    recorded = tokenize(reference, definition.given(reference))
+    recorded = tokenize(reference, definition.message_of(reference))
     stages = stages_in(recorded)
     case = pb.Case(
         name=definition.name,

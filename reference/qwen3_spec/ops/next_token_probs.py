@@ -43,10 +43,10 @@ def seen_ids(ids: Array, real: Array, vocab: int) -> Array:
     return previous
 
 
-def penalised(logits: Array, seen: Array, penalty: float, arithmetic: Arithmetic = FLOAT64) -> Array:
-    """Keskar et al. 2019: logits of `seen` tokens are divided by the penalty where positive, else multiplied; once."""
+def penalised(logits: Array, previous: Array, penalty: float, arithmetic: Arithmetic = FLOAT64) -> Array:
+    """Keskar et al. 2019: logits of `previous` tokens are divided by the penalty if positive, else multiplied; once."""
     strength = arithmetic.dtype(penalty)
-    return np.where(seen, np.where(logits < 0, logits * strength, logits / strength), logits)
+    return np.where(previous, np.where(logits < 0, logits * strength, logits / strength), logits)
 
 
 def top_k(logits: Array, k: int) -> Array:

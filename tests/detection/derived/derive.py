@@ -83,7 +83,7 @@ def computed(hypothesis: Hypothesis, site: Site) -> Result | None:
     truth = OPS[site.place.op].truth(site)[0]
     if result is None or result[0].shape != truth.shape:
         return None
-    item = site.values.given.get(site.place.name, site.step)
+    item = site.values.golden.get(site.place.name, site.step)
     if truth.dtype.kind == "f" and (item is None or item.is_float):
         return result
     return result if np.isfinite(result[0]).all() and np.array_equal(result[0], np.round(result[0])) else None

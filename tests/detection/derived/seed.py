@@ -23,17 +23,17 @@ class Case(Rerun):
 
     def sites(self, pattern: str) -> Iterator[Site]:
         """The right run's sites of a pattern, in every layer and step: those of the second layer and step first."""
-        layers = range(self.right.config.num_hidden_layers) if "{layer}" in pattern else range(1)
+        layers = range(self.reference.config.num_hidden_layers) if "{layer}" in pattern else range(1)
         steps = range(max(1, len(self.golden.case.steps)))
         keys = [(layer, step) for layer in layers for step in steps]
         back = self._has_way_back(pattern)
         for layer, step in sorted(keys, key=lambda key: (key[0] != 1, key[1] != 1, key)):
             name = pattern.replace("{layer}", str(layer))
-            target = place(name, self.right.config.num_hidden_layers)
+            target = place(name, self.reference.config.num_hidden_layers)
             passes = back and (not target or target.op not in _PARAMETERS)  # gradients of parameters are all recorded
             if target is None or not (passes or (name, step) in self.golden):
                 continue
-            site = self.right.site(name, step)
+            site = self.reference.site(name, step)
             if site is not None:
                 yield site
 

@@ -62,7 +62,7 @@ def _wrong_stages(golden: Recording, candidate: Recording) -> Sequence[Blame]:
     from qwen3_parity.text.blame import blame
 
     oracle = _oracle(tokenizer_directory(golden.case, TOKENIZERS))
-    failed = [verdict for verdict in blame(oracle, candidate) if verdict.right is False]
+    failed = [verdict for verdict in blame(oracle, candidate) if verdict.is_right is False]
     return [Blame(places) for places in dict.fromkeys((verdict.stage, *verdict.others) for verdict in failed)]
 
 

@@ -31,7 +31,7 @@ Values = dict[str, Array]
 
 def tables(trained: Trained, stack: str, half: str = "") -> tuple[Array, Array]:
     """cos and sin as Hugging Face made them."""
-    cos, sin = (trained.seen[f"{stack}.{half}{table}"].detach().numpy() for table in ("cos", "sin"))
+    cos, sin = (trained.taps[f"{stack}.{half}{table}"].detach().numpy() for table in ("cos", "sin"))
     return cos, sin
 
 
@@ -147,7 +147,7 @@ def test_gradients_of_activations_are_the_specifications(name: str) -> None:
             continue
         judged = np.ones(actual.shape, bool)
         if last == "probs":  # of a hidden key: what it would be worth, which changes nothing
-            judged[:] = trained.seen[f"{site}.mask"].numpy()[:, None]
+            judged[:] = trained.taps[f"{site}.mask"].numpy()[:, None]
         assert error(actual[judged], expected[f"gradient.{tap}"][judged]) < WORST, tap
         compared.add(last)
     assert compared >= {

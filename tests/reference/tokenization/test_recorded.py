@@ -68,7 +68,7 @@ def test_a_recording_has_exactly_the_stages_of_what_was_given(tmp_path: Path) ->
 
 
 def test_what_is_given_is_not_changed() -> None:
-    message = CASES["words"].given(tiny())
+    message = CASES["words"].message_of(tiny())
     before = pb.Tokenization()
     before.CopyFrom(message)
     tokenize(tiny(), message)
@@ -80,7 +80,9 @@ def test_a_batch_leaves_nothing_behind() -> None:
     before = tokenize(tiny(), message)
     side = tiny().tokenizer.truncation_side
     cut = [
-        batch for batch in CASES["batches"].given(tiny()).batch if batch.max_length and batch.truncation_side != side
+        batch
+        for batch in CASES["batches"].message_of(tiny()).batch
+        if batch.max_length and batch.truncation_side != side
     ]
     assert tokenize(tiny(), pb.Tokenization(batch=cut)).batch[-1].row
     assert tokenize(tiny(), message) == before
@@ -161,5 +163,5 @@ def test_the_command_line_records_by_name_and_refuses_without_tokenizers(tmp_pat
 
 @pytest.mark.parametrize("theme", ["words", "unicode", "special_tokens"])
 def test_the_real_tokenizers_parts_agree_with_the_whole(theme: str) -> None:
-    recorded = tokenize(real(), CASES[theme].given(real()))
+    recorded = tokenize(real(), CASES[theme].message_of(real()))
     assert {item.name: list(item.id) for item in recorded.encoding}.get("hello", [9707]) == [9707]

@@ -105,14 +105,14 @@ def test_norms_with_more_roundings_are_reported_with_what_is_rounded(name: str, 
 def test_a_softmax_that_rounds_twice_is_reported_with_what_is_rounded(diagnosed: Diagnosed) -> None:
     diagnosis = diagnosed(attention, "probabilities", narrow_exponentials)
     casts = of(diagnosis, PROBS)
-    assert (casts.kept, casts.rounded, casts.unexplained) == ((), ("the exponentials",), 0)
+    assert (casts.unrounded, casts.rounded, casts.unexplained) == ((), ("the exponentials",), 0)
     assert not diagnosis.faults and {reported.place.rpartition(".")[2] for reported in diagnosis.casts} == {"probs"}
 
 
 def test_fewer_roundings_are_no_fault_and_said_to_be_none(diagnosed: Diagnosed) -> None:
     diagnosis = diagnosed(Qwen3RMSNorm, "forward", wide_weight)
     casts = of(diagnosis, Q_NORM)
-    assert (casts.kept, casts.rounded, casts.unexplained) == (("the normalised row",), (), 0)
+    assert (casts.unrounded, casts.rounded, casts.unexplained) == (("the normalised row",), (), 0)
     assert "% of its elements are rounded elsewhere" in str(casts) and str(casts).endswith("no fault")
     assert not diagnosis.faults and not diagnosis.verdicts.exit_code
 
@@ -133,7 +133,7 @@ def test_a_result_that_is_stored_in_float32_is_reported_as_kept(golden: Recordin
     wide = tensor(info.name, norm.astype(np.float32), axes=info.axes, op=info.op, inputs=info.inputs)
     candidate = replace(golden, tensors=[wide if old.key == item.key else old for old in golden])
     diagnosis = diagnose(golden, candidate, weights)
-    assert of(diagnosis, "decoder.norm").kept == ("its result",)
+    assert of(diagnosis, "decoder.norm").unrounded == ("its result",)
 
 
 def test_a_wrong_op_is_a_fault_and_no_matter_of_casts(diagnosed: Diagnosed) -> None:

@@ -67,7 +67,7 @@ def test_a_golden_has_no_fault(path: Path) -> None:
     expected = read(path)
     diagnosis = diagnosed(expected, copied(expected))
     assert not diagnosis.faults and diagnosis.verdicts.exit_code == 0
-    assert diagnosis.alone and all(verdict.right for verdict in diagnosis.alone)
+    assert diagnosis.alone and all(verdict.is_right for verdict in diagnosis.alone)
 
 
 def test_there_are_goldens() -> None:

@@ -379,4 +379,4 @@ def test_what_an_interrupted_capture_has_written_need_not_be_free_again(
     monkeypatch.setattr("shutil.disk_usage", lambda _path: SimpleNamespace(free=free))
     with pytest.raises(ParityError, match="disk is too small"):
         capturing.refuse_too_large(request, tmp_path, floors=True)
-    capturing.refuse_too_large(request, tmp_path, floors=True, kept=1)
+    capturing.refuse_too_large(request, tmp_path, floors=True, written=1)

@@ -37,7 +37,7 @@ class _Perturbed(Repeated):
         with np.errstate(all="ignore"):
             return self.overrides.get(site.place.pattern, OPS[site.place.op].truth)(site)
 
-    def kept(self, site: Site, result: Result) -> Array:
+    def handed_on(self, site: Site, result: Result) -> Array:
         """What was computed, with the noise that later places are to see."""
         y, unit = result
         if unit is None:

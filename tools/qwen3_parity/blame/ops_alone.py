@@ -21,8 +21,8 @@ def with_ops(verdicts: Verdicts, op_verdicts: Iterable[OpVerdict]) -> Verdicts:
     ops = {(op_verdict.name, op_verdict.step): op_verdict for op_verdict in op_verdicts}
     taps, first = list[Verdict](), ""
     for tap in verdicts.taps:
-        judged = replace(tap, own=ops.get((tap.name, tap.step)))
-        if judged.own is not None and not judged.own.passed and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
+        judged = replace(tap, alone=ops.get((tap.name, tap.step)))
+        if judged.alone is not None and not judged.alone.passed and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
             judged = replace(judged, problem=judged.problem or _alone(judged, verdicts))
         if judged.problem is not None:
             first = first or f"{judged.op} at {judged.where}"
@@ -56,15 +56,15 @@ def nothing_judged(case: str, candidate: str, got: str) -> Problem:
 
 
 def _alone(tap: Verdict, verdicts: Verdicts) -> Problem:
-    assert tap.own is not None
+    assert tap.alone is not None
     hidden = ", which the budget of the whole run hides" if verdicts.floors else ""
     return Problem(
         tap.where,
         f"{tap.op} is wrong on the candidate's own inputs{hidden}",
         "what the op makes of these inputs, within its headroom of rounding units",
-        f"an error of {tap.own.errors.max:.3g} units",
+        f"an error of {tap.alone.errors.max:.3g} units",
         diagnose_command(verdicts.golden, verdicts.candidate),
-        share=tap.own.share,
+        share=tap.alone.share,
     )
 
 

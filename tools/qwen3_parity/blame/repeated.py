@@ -42,7 +42,12 @@ class Repeated(Sweep):
     def __post_init__(self) -> None:
         base = self.base
         self.network, self.case, self.config, self.weights = base.network, base.case, base.config, base.weights
-        self.recording, self.given, self.dtype, self.overrides = base.recording, base.given, base.dtype, base.overrides
+        self.recording, self.golden, self.dtype, self.overrides = (
+            base.recording,
+            base.golden,
+            base.dtype,
+            base.overrides,
+        )
 
     def plan(self, name: str, step: int) -> Plan | None:
         """What a tap is computed from: the same in every copy."""
@@ -59,7 +64,7 @@ class Repeated(Sweep):
             return value
         return np.concatenate([value] * self.copies) if by_batch(self.place(name)) else value
 
-    def own(self, number: int, value: Array) -> Array:
+    def rows_of(self, number: int, value: Array) -> Array:
         """The rows of one of the copies."""
         rows = len(value) // self.copies
         return value[number * rows : (number + 1) * rows]

@@ -30,7 +30,7 @@ class Rerun:
     weights: Mapping[str, Array]
 
     @cached_property
-    def right(self) -> Values:
+    def reference(self) -> Values:
         """Every place of the network by the specification, from what the case is given and Hugging Face's angles."""
         return self.values({})
 

@@ -92,7 +92,7 @@ def judge(verdict: OpVerdict, evidence: Evidence, extra: Array | float = 0.0) ->
     """
     judged = _judge(verdict, evidence, extra)
     values = evidence.site.values
-    if judged.share < _CLEAR or "rope" not in evidence.ops or values.given is None:
+    if judged.share < _CLEAR or "rope" not in evidence.ops or values.golden is None:
         return judged
     site = values.another(given_tables=True).site(verdict.name, verdict.step)
     again = judged if site is None else _judge(verdict, replace(evidence, site=site), extra)
@@ -140,13 +140,13 @@ def expected(evidence: Evidence, extra: Array | float = 0.0) -> Result:
 
 def _stored(values: Values, item: Tensor) -> int:
     """The type that a tap's numbers were rounded to: a run in half precision may be saved in wider numbers."""
-    golden_tap = None if values.given is None else values.given.get(*item.key)
+    golden_tap = None if values.golden is None else values.golden.get(*item.key)
     half = golden_tap is not None and golden_tap.info.dtype == values.dtype != pb.F32 and item.is_float
     return values.dtype if half else item.info.dtype
 
 
 def _narrow(values: Values, item: Tensor) -> bool:
-    golden_tap = None if values.given is None else values.given.get(*item.key)
+    golden_tap = None if values.golden is None else values.golden.get(*item.key)
     return golden_tap is not None and ROUNDOFF.get(item.info.dtype, 0) > ROUNDOFF.get(golden_tap.info.dtype, 1)
 
 
@@ -203,7 +203,7 @@ def _cut(values: Values, item: Tensor, site: Site) -> bool:
 
 def _last_alone(values: Values, item: Tensor) -> bool:
     """Whether these are logits of the last position alone, made of the norm of every position."""
-    golden_tap = None if values.given is None else values.given.get(*item.key)
+    golden_tap = None if values.golden is None else values.golden.get(*item.key)
     return golden_tap is not None and last_rows_of(item, golden_tap) > 0
 
 

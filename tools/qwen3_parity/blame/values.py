@@ -34,9 +34,9 @@ _EVERY = frozenset({"encoder", "decoder", "pre_norm", "post_norm", "gradient"})
 class Values(Sweep):
     """The taps of `recording`, what they imply, and the parameters in `weights` (by canonical name).
 
-    `given` is the recording whose `input.*` count: what a case is given is never taken from a candidate's word.
+    `golden` is the recording whose `input.*` count: what a case is given is never taken from a candidate's word.
     `dropped` are patterns to be treated as not recorded; `overrides` computes some places in another way;
-    `given_tables` takes cos and sin from `given`. `computed` has the taps that `value` had to compute since it was
+    `given_tables` takes cos and sin from `golden`. `computed` has the taps that `value` had to compute since it was
     cleared, None for those that cannot be had; `readers` who asked for a tap on the way; `work` counts what this run
     evaluates, and those made of it. Beside `lock`, for all threads: `noises` has what a tap of a group is, and its
     noise, `perturbed` the runs that told it.
@@ -44,7 +44,7 @@ class Values(Sweep):
 
     recording: Recording
     weights: Mapping[str, Array]
-    given: Recording | None = None
+    golden: Recording | None = None
     dropped: frozenset[str] = frozenset()
     overrides: Overrides = field(default_factory=dict)
     given_tables: bool = False
@@ -59,21 +59,21 @@ class Values(Sweep):
     _computing: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.case: pb.Case = (self.given or self.recording).case
+        self.case: pb.Case = (self.golden or self.recording).case
         self.config = spec_config(self.case.config)
         merged = self.case.mode == pb.ENCODER_DECODER
         self.network = Network(self.case.config, _EVERY if merged else _EVERY - {"encoder"})
         arithmetic = self.recording.run.arithmetic
-        asked = self.given is None or self.given.run.arithmetic == arithmetic  # a candidate's word widens no noise
+        asked = self.golden is None or self.golden.run.arithmetic == arithmetic  # a candidate's word widens no noise
         self.dtype = _STORED.get(arithmetic, pb.F32) if asked else pb.F32
 
     def recorded(self, name: str, step: int) -> Array | None:
         """A tap as it was recorded (bfloat16 widened), or None."""
         is_given = name.startswith("input.")
-        if self.given_tables and self.given is not None and name.endswith(("cos", "sin")):
-            table = self.given.get(name, step) or self.given.get(name, 0)
+        if self.given_tables and self.golden is not None and name.endswith(("cos", "sin")):
+            table = self.golden.get(name, step) or self.golden.get(name, 0)
             return None if table is None else table.values()
-        source = (self.given or self.recording) if is_given else self.recording
+        source = (self.golden or self.recording) if is_given else self.recording
         tap = source.get(name, 0 if is_given else step)
         if tap is None and made_once(name):
             tap = source.get(name, 0)

@@ -140,7 +140,7 @@ def capture(
         path, mode, lengths = _file(out), capturing.mode_name(plan), list(plan.lengths.steps)
         output.say(f"{mode} of {model}, steps {lengths}: {plan.bytes:,} bytes to {path}")
         written = capturing.kept_bytes(path)
-        capturing.refuse_too_large(plan, path.parent, floors=floors, kept=written)
+        capturing.refuse_too_large(plan, path.parent, floors=floors, written=written)
         if not yes and is_main():
             _ask_whether_large(plan.bytes, output)
         if written:

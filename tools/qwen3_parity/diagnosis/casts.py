@@ -42,18 +42,18 @@ class Casts:
     differing: int
     compared: int
     dtype: str
-    kept: tuple[str, ...] = ()
+    unrounded: tuple[str, ...] = ()
     rounded: tuple[str, ...] = ()
     unexplained: int = 0
 
     def __str__(self) -> str:
         where, share = self.place.replace("{layer}", "*"), self.differing / self.compared
-        ways = [f"{_listed(self.kept)} kept in float32"] * bool(self.kept)
+        ways = [f"{_listed(self.unrounded)} kept in float32"] * bool(self.unrounded)
         ways += [f"{_listed(self.rounded)} rounded to {self.dtype}"] * bool(self.rounded)
         how = "in no way that is known here"
         if ways:
             how = f"{'most of them ' * bool(self.unexplained)}as with {' and '.join(ways)}"
-        ends = ": fewer roundings than Hugging Face's, no fault" if self.kept and not self.rounded else ""
+        ends = ": fewer roundings than Hugging Face's, no fault" if self.unrounded and not self.rounded else ""
         return f"{where}: {share:.0%} of its elements are rounded elsewhere than by Hugging Face, {how}{ends}"
 
 
@@ -97,7 +97,7 @@ def _place(judge: TapJudge, place: str, verdicts: Sequence[OpVerdict]) -> Casts 
     stored = OPS[taps[0].site.place.op].stored
     off_grid = sum(int((tap.judged & (narrow(tap.actual) != tap.actual)).sum()) for tap in taps)
     if off_grid:
-        return Casts(place, off_grid, sum(int(tap.judged.sum()) for tap in taps), dtype, kept=("its result",))
+        return Casts(place, off_grid, sum(int(tap.judged.sum()) for tap in taps), dtype, unrounded=("its result",))
     hf = frozenset(stored)
     differing, compared = _differing(taps, _Way(hf), narrow)
     if not compared or differing / compared < _REPORTED:

@@ -17,7 +17,7 @@ def with_mistake(golden: Recording, weights: Mapping[str, Array], name: str, pla
     run = Rerun(golden.case.name, golden, weights)
     overrides = {}
     for place in places:
-        site = run.right.site(f"decoder.layers.0.merged_attn.{place}", 0)
+        site = run.reference.site(f"decoder.layers.0.merged_attn.{place}", 0)
         assert site is not None, f"harness bug: {golden.case.name} has no {place}"
         mistakes = (mistake for library in LIBRARY[site.place.op] for mistake in library(site))
         overrides[site.place.pattern] = next(mistake.compute for mistake in mistakes if mistake.name == name)

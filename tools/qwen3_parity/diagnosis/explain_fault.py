@@ -57,7 +57,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     worst = next(iter(_judged(blame, [fault.worst])), None)
     if not blamed or worst is None:
         return Explained(fault, "")
-    where = whereabouts(fault, list(map(_cells, (worst, *blamed))), blame.values.given or blame.values.recording)
+    where = whereabouts(fault, list(map(_cells, (worst, *blamed))), blame.values.golden or blame.values.recording)
     past = _wrong_with_a_past(fault)
     search = replace(search, later=past)
     taps = _Taps(blamed, _judged(blame, passing), partial(_judged, blame, further))

@@ -91,7 +91,7 @@ class Stacked(Repeated):
         site = self.site(name, step)
         y = None if site is None else self.evaluated(site)
         together = (number for number in range(len(self.runs)) if number not in self.misfits)
-        return {n: None if y is None or n in self.failed else self.own(n, y) for n in together}
+        return {n: None if y is None or n in self.failed else self.rows_of(n, y) for n in together}
 
     def _make(self, number: int, site: Site, y: Array, *, first: bool) -> None:
         """A run's mistake, written into `y`; the `first` on the way is the same in every stack."""
@@ -107,7 +107,7 @@ class Stacked(Repeated):
                 return
             if first and not run.asked and known.nbytes * len(self.memory.results) < _REMEMBERED:
                 self.memory.results[site.place.name, site.step, override] = known
-        cells = self.own(number, y)
+        cells = self.rows_of(number, y)
         if known.shape == cells.shape and np.can_cast(known.dtype, cells.dtype, "safe"):
             cells[...] = known
         else:
@@ -116,10 +116,10 @@ class Stacked(Repeated):
     def _site(self, number: int, site: Site, run: _Run) -> Site:
         """A site as it is in one of the runs."""
         inputs = (
-            self.own(number, value) if by_batch(self.place(name)) else value
+            self.rows_of(number, value) if by_batch(self.place(name)) else value
             for name, value in zip(site.names, site.inputs, strict=True)
         )
-        before = None if site.before is None else self.own(number, site.before)
+        before = None if site.before is None else self.rows_of(number, site.before)
         return replace(site, inputs=tuple(inputs), before=before, values=cast(Taps, run))
 
     def alone(self, number: int) -> Values:
@@ -132,7 +132,7 @@ class Stacked(Repeated):
             if alone.computed.get(key) is None:  # what was on its way before may be there now
                 alone.computed[key] = value
                 if value is not None and by_batch(self.place(key[0])):
-                    alone.computed[key] = self.own(number, value)
+                    alone.computed[key] = self.rows_of(number, value)
         return alone
 
 

@@ -111,16 +111,16 @@ def diagnose_tokenization(
 
 def _faults(oracle: Oracle, verdicts: Sequence[StageVerdict]) -> Iterator[TokenFault]:
     """Ids that follow from merges at other places are the merges' fault where merges are wrong at all."""
-    if any(verdict.stage == "merges" and verdict.right is False for verdict in verdicts):
+    if any(verdict.stage == "merges" and verdict.is_right is False for verdict in verdicts):
         verdicts = [
-            verdict for verdict in verdicts if verdict.right is not False or not from_other_merges(oracle, verdict)
+            verdict for verdict in verdicts if verdict.is_right is not False or not from_other_merges(oracle, verdict)
         ]
     for stage in STAGES:
-        ours = [verdict for verdict in verdicts if verdict.stage == stage and verdict.right is not None]
-        wrong = sorted((verdict for verdict in ours if not verdict.right), key=_size)
+        ours = [verdict for verdict in verdicts if verdict.stage == stage and verdict.is_right is not None]
+        wrong = sorted((verdict for verdict in ours if not verdict.is_right), key=_size)
         if wrong:
             yield TokenFault(
-                stage, wrong[0].others, wrong, sorted((verdict for verdict in ours if verdict.right), key=_size)
+                stage, wrong[0].others, wrong, sorted((verdict for verdict in ours if verdict.is_right), key=_size)
             )
 
 

@@ -58,20 +58,20 @@ def require_complete(verdicts: Verdicts) -> None:
 
 def _upstream(verdicts: Verdicts, failing: Collection[Verdict]) -> str | None:
     """The first tap, before all that fail, whose op is wrong on its own inputs; None unless theirs are all right."""
-    if not all(tap.judged_alone and tap.own is not None and tap.own.passed for tap in failing):
+    if not all(tap.judged_alone and tap.alone is not None and tap.alone.passed for tap in failing):
         return None
     failed = {id(tap) for tap in failing}
     for tap in verdicts.taps:
         if id(tap) in failed:
             return None
-        if tap.own is not None and not tap.own.passed:
+        if tap.alone is not None and not tap.alone.passed:
             return tap.name
     return None
 
 
 def _blamed(failing: Collection[Verdict]) -> str:
     """The place of the first tap whose op is wrong alone, or else of the first."""
-    wrong = [tap for tap in failing if tap.own is not None and not tap.own.passed]
+    wrong = [tap for tap in failing if tap.alone is not None and not tap.alone.passed]
     return next((_open(tap.name) for tap in [*wrong, *failing]), "")
 
 

@@ -59,7 +59,7 @@ class Verdict:
     metrics: Metrics | None = None
     shares: Shares | None = None
     problem: Problem | None = None
-    own: OpVerdict | None = None
+    alone: OpVerdict | None = None
     last_rows: int = 0
 
     @property
@@ -80,7 +80,7 @@ class Verdict:
     @property
     def judged_alone(self) -> bool:
         """Whether the tap's op was judged on the candidate's own inputs."""
-        return self.own is not None and not self.own.reason
+        return self.alone is not None and not self.alone.reason
 
     @property
     def share(self) -> float:
@@ -88,8 +88,8 @@ class Verdict:
 
         Where there is no floor, it is the share of the op's own headroom.
         """
-        if self.metrics is None and self.own is not None:
-            return self.own.share
+        if self.metrics is None and self.alone is not None:
+            return self.alone.share
         if self.shares is None or self.metrics is None:
             return 0.0 if self.passed else math.inf
         return self.shares.worst if not math.isnan(self.shares.worst) and not self.metrics.nonfinite else math.inf
@@ -101,8 +101,8 @@ class Verdict:
         run = {} if self.shares is None else {"shares": plain(self.shares._asdict())}
         run |= {} if self.metrics is None else {"metrics": plain(asdict(self.metrics))}
         out |= {"run": run} if run else {}
-        if self.own is not None:
-            op_verdict, errors = self.own, plain(self.own.errors._asdict())
+        if self.alone is not None:
+            op_verdict, errors = self.alone, plain(self.alone.errors._asdict())
             out["alone"] = {
                 "share": plain(op_verdict.share),
                 "errors": errors,
@@ -169,7 +169,7 @@ class Verdicts:
     @property
     def wrong_alone(self) -> list[str]:
         """The taps whose op is wrong on the candidate's own inputs, whatever came before it; each once, in order."""
-        return list(dict.fromkeys(tap.name for tap in self.taps if tap.own is not None and not tap.own.passed))
+        return list(dict.fromkeys(tap.name for tap in self.taps if tap.alone is not None and not tap.alone.passed))
 
     @property
     def worst(self) -> Verdict | None:

@@ -100,15 +100,15 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
         "repetition_penalty",
         "multiplied",
         "multiplies where it should divide",
-        partial(spec.penalised, seen=occurred, penalty=1 / penalty),
+        partial(spec.penalised, previous=occurred, penalty=1 / penalty),
     )
-    twice = partial(spec.penalised, seen=occurred, penalty=penalty**2)
+    twice = partial(spec.penalised, previous=occurred, penalty=penalty**2)
     yield "repetition_penalty", "squared", "is applied twice, squared", twice
     yield "repetition_penalty", "subtracted", "is subtracted", lambda x: np.where(occurred, x - penalty, x)
     counts = _counted(site)
     yield "repetition_penalty", "repeated", "is applied once for each time", lambda x: _often(x, counts, penalty)
     for name, (says, others) in scopes.items():
-        yield "repetition_penalty", name, says, partial(spec.penalised, seen=others, penalty=penalty)
+        yield "repetition_penalty", name, says, partial(spec.penalised, previous=others, penalty=penalty)
     yield "temperature", "multiplied", "multiplies the logits", lambda x: x * sampling.temperature
     yield "temperature", "squared", "is applied twice", lambda x: x / sampling.temperature**2
     yield "top_k", "ties_cut", "keeps k and no more, of equals the first", lambda x: _exactly_k(x, k)

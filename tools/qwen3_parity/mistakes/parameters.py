@@ -33,7 +33,7 @@ class Other(NamedTuple):
 
 def shapes(site: Site) -> Mapping[str, tuple[int, ...]]:
     """The shape of every parameter, from what the recordings say of them: no tensor is read."""
-    listed = (site.values.given or site.values.recording).parameters or site.values.recording.parameters
+    listed = (site.values.golden or site.values.recording).parameters or site.values.recording.parameters
     known = {parameter.name: tuple(parameter.shape) for parameter in listed}
     return {name: known[name] if name in known else site.checkpoint[name].shape for name in site.checkpoint}
 
@@ -55,7 +55,7 @@ def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | 
 
 def loaded_as_stored(site: Site) -> bool:
     """Whether the candidate's digest of the site's weight is the checkpoint's: another one was not loaded."""
-    return bool(loaded((*site.place.parameters, "")[0], site.values.given, site.values.recording))
+    return bool(loaded((*site.place.parameters, "")[0], site.values.golden, site.values.recording))
 
 
 def others(site: Site, own_name: str, size: tuple[int, ...]) -> Iterator[Other]:

@@ -11,7 +11,7 @@ from qwen3_spec.site import Site
 
 def earlier(site: Site) -> Recording | None:
     """The golden of the request that ran before the site's; None where it ran alone, or that golden is not at hand."""
-    of: Recording = site.values.given or site.values.recording
+    of: Recording = site.values.golden or site.values.recording
     return _beside(str(of.source), of.case.after) if of.case.after else None
 
 

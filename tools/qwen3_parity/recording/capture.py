@@ -90,10 +90,10 @@ def _refuse_no_taps(glob: str, config: pb.ModelConfig, lengths: Lengths) -> None
         )
 
 
-def refuse_too_large(planned: Plan, folder: Path, *, floors: bool, kept: int = 0) -> None:
+def refuse_too_large(planned: Plan, folder: Path, *, floors: bool, written: int = 0) -> None:
     """Raise `ParityError` when a file, or the disk, cannot take the recording and what it needs while it is made.
 
-    `kept` are the bytes that an interrupted run of the same request has written.
+    `written` are the bytes that an interrupted run of the same request has written.
     """
     parent = next(p for p in (folder, *folder.resolve().parents) if p.exists())
     if planned.bytes >= _LARGEST:
@@ -105,7 +105,7 @@ def refuse_too_large(planned: Plan, folder: Path, *, floors: bool, kept: int = 0
             next_step="choose fewer taps with --taps or fewer rows with --rows",
         )
     working = work_bytes(planned.config, planned.lengths, planned.bytes, ARITHMETIC[planned.dtype], floors=floors)
-    needed = planned.bytes + max(0, working - kept) + (1 << 20)
+    needed = planned.bytes + max(0, working - written) + (1 << 20)
     free = shutil.disk_usage(parent).free
     if needed > free:
         raise ParityError(

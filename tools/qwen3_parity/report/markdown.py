@@ -77,7 +77,7 @@ def _taps(verdicts: Verdicts) -> Iterator[str]:
     worst_first = sorted((tap for tap in verdicts.taps if not tap.passed), key=lambda tap: -tap.share)
     steps = {tap.name: tap for tap in reversed(worst_first)}
     names = dict.fromkeys(tap.name for tap in verdicts.taps if tap.name in steps)
-    red = sorted((steps[name] for name in names), key=lambda tap: tap.own is None or tap.own.passed)
+    red = sorted((steps[name] for name in names), key=lambda tap: tap.alone is None or tap.alone.passed)
     yield from (f"\n- {escaped(problem.where)}: {escaped(problem.rule)}" for problem in verdicts.structural[:_ROWS])
     if not red:
         return
@@ -89,7 +89,7 @@ def _taps(verdicts: Verdicts) -> Iterator[str]:
 
 
 def _row(tap: Verdict) -> str:
-    alone = "–" if tap.own is None else own_error(tap.own)
+    alone = "–" if tap.alone is None else own_error(tap.alone)
     return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {percent(tap.share)} | {escaped(alone)} |"
 
 

@@ -32,7 +32,7 @@ def terminal(diagnosis: TokenDiagnosis) -> RenderableType:
 
 def closing(diagnosis: TokenDiagnosis) -> str:
     """How many stages are wrong on their own inputs, of how many texts."""
-    judged = sum(verdict.right is not None for verdict in diagnosis.alone)
+    judged = sum(verdict.is_right is not None for verdict in diagnosis.alone)
     share = f"{judged} of {len(diagnosis.alone)} stages of texts judged on their own inputs"
     if not diagnosis.faults:
         return f"every stage that could be judged alone is right: {share}"
@@ -116,5 +116,5 @@ def to_json(diagnosis: TokenDiagnosis) -> dict[str, Any]:
             }
             for fault in diagnosis.faults
         ],
-        "judged_alone": sum(verdict.right is not None for verdict in diagnosis.alone),
+        "judged_alone": sum(verdict.is_right is not None for verdict in diagnosis.alone),
     }

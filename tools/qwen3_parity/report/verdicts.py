@@ -98,8 +98,8 @@ def cells(tap: Verdict) -> list[str]:
         present = (True, True, bool(tap.metrics.row_index), bool(tap.metrics.head_index))
         row += [percent(share) if there else "–" for share, there in zip(tap.shares, present, strict=True)]
     row.append("–" if tap.metrics is None or (tap.metrics.differing and not tap.metrics.ulp) else str(tap.metrics.ulp))
-    if tap.own is not None:
-        row.append(own_error(tap.own))
+    if tap.alone is not None:
+        row.append(own_error(tap.alone))
     return row
 
 
@@ -123,7 +123,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
         return Group(*parts, stages_table(verdicts))
     taps = listed(verdicts, every=every)
     if taps:
-        parts += [Text(RUN if every else LARGEST), *[Text(ALONE)] * any(tap.own for tap in taps)]
+        parts += [Text(RUN if every else LARGEST), *[Text(ALONE)] * any(tap.alone for tap in taps)]
         parts.append(_taps_table(taps, every=every))
     if every and verdicts.predictions is not None:
         parts.append(predictions_table(verdicts.predictions))
@@ -133,7 +133,7 @@ def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
 def _taps_table(taps: Sequence[Verdict], *, every: bool) -> Table:
     """A row for each tap: what fits into 80 columns, or `every` error."""
     heads = ["tap", "step", *(["op", "run: rms", "max", "row", "head", "ulp"] if every else ["run"])]
-    table = Table(*heads, *["alone"] * any(tap.own for tap in taps), box=None)
+    table = Table(*heads, *["alone"] * any(tap.alone for tap in taps), box=None)
     for tap in taps:
         row = cells(tap) if every else _short(tap)
         row += [""] * (len(table.columns) - len(row))

@@ -145,7 +145,7 @@ def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
     by_key, taps = {(part.name, part.step): part for part in alone}, list[Verdict]()
     for tap in verdicts.taps:
         op_verdict = by_key[tap.name, tap.step]
-        tap = replace(tap, own=op_verdict, op=op_verdict.op)
+        tap = replace(tap, alone=op_verdict, op=op_verdict.op)
         if not op_verdict.passed and tap.problem is None and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
             problem = Problem(
                 tap.where,

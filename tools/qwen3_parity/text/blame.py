@@ -33,7 +33,7 @@ class StageVerdict:
     inputs: State
     actual: Any
     expected: Any
-    right: bool | None
+    is_right: bool | None
 
     @property
     def stages(self) -> tuple[str, ...]:

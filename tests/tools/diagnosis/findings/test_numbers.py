@@ -120,8 +120,8 @@ def test_what_no_move_reproduces_is_not_moved(kind: str) -> None:
 
 def test_of_numbers_that_are_next_to_nothing_no_rule_is_told() -> None:
     nothing = 1e-3 * np.random.default_rng(4).standard_normal(golden_values().shape).astype(np.float32)
-    told = {finding.name for finding in findings(CONTEXT, lambda site: nothing) if finding.weight >= 0.5}
-    assert told <= {"fit.size", "fit.concentrated"}
+    names = {finding.name for finding in findings(CONTEXT, lambda site: nothing) if finding.weight >= 0.5}
+    assert names <= {"fit.size", "fit.concentrated"}
 
 
 def test_an_honest_tap_has_no_finding_of_weight() -> None:

@@ -106,7 +106,7 @@ def test_a_candidate_that_says_bfloat16_gets_no_wider_budget_than_the_golden_has
         engine = saved(golden, arithmetic, change)
         taps = [item for item in engine if item.info.name.startswith("input.") or item.info.name.endswith(".output")]
         verdicts = check(golden, replace(engine, tensors=taps), weights(golden))
-        return {tap.where: tap.own.share for tap in verdicts.taps if tap.own is not None}
+        return {tap.where: tap.alone.share for tap in verdicts.taps if tap.alone is not None}
 
     shares = own_shares(pb.ARITHMETIC_F32)
     assert max(shares.values()) > 1 and own_shares(pb.ARITHMETIC_BF16) == shares

@@ -56,7 +56,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         wrong=judged.cells,
         headroom=judged.headroom,
         recorded=recorded,
-        keys=[item.key for item in run.given or run.recording if item.key in run.recording],
+        keys=[item.key for item in run.golden or run.recording if item.key in run.recording],
         reads=reads,
         config=_numbers(site.config),
         before=earlier(site),

@@ -41,7 +41,7 @@ def product_of(judged: Judged) -> Product | None:
         noise=noise[sample],
         headroom=judged.headroom,
         roundoff=ROUNDOFF[evidence.dtype] if evidence.dtype in (pb.BF16, pb.F16) else 0.0,
-        loaded=loaded(site.place.parameters[0], values.given, values.recording),
+        loaded=loaded(site.place.parameters[0], values.golden, values.recording),
         tensors=site.checkpoint,
         hidden=values.recorded(site.names[0], site.step) is None,
     )
@@ -53,7 +53,7 @@ def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
     The noise is that of an input that was not recorded, of what it was computed from.
     """
     site = judged.evidence.site
-    values, golden, outputs = site.values, site.values.given, len(site.parameters["weight"])
+    values, golden, outputs = site.values, site.values.golden, len(site.parameters["weight"])
     evidence: Evidence | str = judged.evidence
     if step != site.step:
         item = values.recording.get(site.place.name, step)

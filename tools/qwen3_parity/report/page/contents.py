@@ -207,7 +207,7 @@ def _network(
 def _numbers(tap: Verdict, both: Both) -> list[Any]:
     """Share, own share (or why there is none), RMS error, its floor, largest error, ULPs, NaN and infinities (three),
     whether it passed, whether it is exact."""
-    own_share = None if tap.own is None else tap.own.reason or _number(tap.own.share)
+    own_share = None if tap.alone is None else tap.alone.reason or _number(tap.alone.share)
     metrics = tap.metrics
     floor = None
     if both is not None and (expected := both[0].get(tap.name, tap.step)) is not None:
@@ -226,7 +226,10 @@ def _of_other(theirs: dict[tuple[str, int], Verdict], tap: Verdict) -> list[Any]
     verdict = theirs.get((tap.name, tap.step))
     if verdict is None:
         return [None, None]
-    return [_number(verdict.share), None if verdict.own is None else verdict.own.reason or _number(verdict.own.share)]
+    return [
+        _number(verdict.share),
+        None if verdict.alone is None else verdict.alone.reason or _number(verdict.alone.share),
+    ]
 
 
 def _number(value: float) -> Any:
@@ -236,7 +239,7 @@ def _number(value: float) -> Any:
 
 def _problems(verdicts: Verdicts) -> Iterator[tuple[tuple[str, int], dict[str, str]]]:
     failing = [tap for tap in verdicts.taps if tap.problem is not None]
-    failing.sort(key=lambda tap: tap.own is None or tap.own.passed)  # what is wrong alone first
+    failing.sort(key=lambda tap: tap.alone is None or tap.alone.passed)  # what is wrong alone first
     for tap in failing[:_PROBLEMS]:
         assert tap.problem is not None
         fields = ("where", "rule", "expected", "got", "next_step", "fault")
@@ -253,7 +256,7 @@ def _near(text: str, verdicts: Verdicts) -> str:
 def _pictures(
     verdicts: Verdicts, golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None, most: int
 ) -> dict[tuple[str, int], Elements]:
-    begins = [tap for tap in verdicts.taps if tap.own is not None and not (tap.own.reason or tap.own.passed)][:1]
+    begins = [tap for tap in verdicts.taps if tap.alone is not None and not (tap.alone.reason or tap.alone.passed)][:1]
     shown = dict.fromkeys((tap.name, tap.step) for tap in (*begins, *worst_taps(verdicts.taps, most)))
     keys = list(shown)[:most]
     if not keys:
@@ -277,7 +280,7 @@ def worst_taps(taps: Sequence[Verdict], most: int) -> list[Verdict]:
 
 
 def _badness(tap: Verdict) -> tuple[float, float]:
-    own_share = 0.0 if tap.own is None or tap.own.passed else tap.own.share
+    own_share = 0.0 if tap.alone is None or tap.alone.passed else tap.alone.share
     return own_share, 0.0 if tap.metrics is None or not tap.metrics.differing else tap.share
 
 
@@ -296,7 +299,7 @@ def _coverage(verdicts: Verdicts) -> dict[str, Any]:
     """What was not compared, and why: by the pattern of the taps, with how many there are of each."""
     hidden = Counter(_pattern(name) for name in verdicts.not_materialised)
     alone_not = Counter(
-        (tap.own.reason, _pattern(tap.name)) for tap in verdicts.taps if tap.own is not None and tap.own.reason
+        (tap.alone.reason, _pattern(tap.name)) for tap in verdicts.taps if tap.alone is not None and tap.alone.reason
     )
     return {
         "not_materialised": hidden.most_common()[:_LISTED],
