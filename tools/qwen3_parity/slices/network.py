@@ -54,9 +54,15 @@ class Network:
             lines.setdefault(node.module, {}).update(dict.fromkeys(node.lines))
         return lines
 
+    @cached_property
+    def _around(self) -> frozenset[str]:
+        """The paths that modules with ops stand in."""
+        paths = (path.split(".") for path in self._lines)
+        return frozenset(".".join(parts[:count]) for parts in paths for count in range(1, len(parts)))
+
     def is_smallest(self, module: str) -> bool:
         """Whether no other module's ops are within a module: a norm, an activation."""
-        return module in self._lines and not any(path.startswith(f"{module}.") for path in self._lines)
+        return module in self._lines and module not in self._around
 
     def call_of(self, module: str) -> Line | None:
         """The line of source that calls a module in the one around it; None where the source is not there."""
