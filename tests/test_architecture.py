@@ -211,11 +211,11 @@ def known_part(target: str, known: Collection[str]) -> str:
 @pytest.mark.parametrize("package", sorted(ROOMS))
 def test_a_room_reads_only_the_rooms_below_it(package: str) -> None:
     order = list(ROOMS[package])
-    assert all(order.index(below) < order.index(room) for room, read in ROOMS[package].items() for below in read)
+    assert all(order.index(below) < order.index(folder) for folder, read in ROOMS[package].items() for below in read)
     wrong = []
     for module, targets in imported_modules(package).items():
-        room = module.split(".")[1] if "." in module else ""
-        allowed = {*ROOMS[package][room], room} if room else FACES[package]
+        folder = module.split(".")[1] if "." in module else ""
+        allowed = {*ROOMS[package][folder], folder} if folder else FACES[package]
         wrong += [f"{module}: {t}" for t in targets if t != package and t.split(".")[1] not in allowed]
     assert not wrong
 
@@ -243,7 +243,7 @@ def test_no_module_imports_itself_by_a_detour(package: str) -> None:
         pytest.fail(" -> ".join(error.args[1]))
 
 
-SEEDED = tuple(f"detection/{room}" for room in ("mutants", "mechanical", "kernels", "blind", "unseen", "ported"))
+SEEDED = tuple(f"detection/{folder}" for folder in ("mutants", "mechanical", "kernels", "blind", "unseen", "ported"))
 SOUGHT = (
     *("qwen3_parity/mistakes", "qwen3_parity/diagnosis/findings"),
     *(f"qwen3_parity/diagnosis/findings/{folder}" for folder in ("numbers", "provenance", "structure")),
@@ -299,9 +299,9 @@ READ_BY_DETECTION = {
 def test_what_tests_the_judge_reads_only_the_rooms_that_it_runs() -> None:
     known, wrong = modules("qwen3_parity"), []
     for name, path in modules("detection").items():
-        room = name.split(".")[1] if "." in name else ""
+        folder = name.split(".")[1] if "." in name else ""
         rooms = {known_part(m, known).split(".")[1] for m in imports(path) if m.startswith("qwen3_parity.")}
-        wrong += [f"{name}: {read}" for read in rooms - {*READ_BY_DETECTION.get(room, ())}]
+        wrong += [f"{name}: {read}" for read in rooms - {*READ_BY_DETECTION.get(folder, ())}]
     assert not wrong
 
 

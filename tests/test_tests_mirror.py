@@ -27,7 +27,7 @@ def test_every_folder_of_tests_is_a_room_of_the_package(folder: str) -> None:
     source = TESTS.parent / SOURCES[folder]
     rooms = {path.parent.relative_to(TESTS / folder) for path in (TESTS / folder).rglob("test_*.py")}
     assert rooms
-    assert not [str(room) for room in rooms if not (source / room).is_dir() and not (source / f"{room}.py").is_file()]
+    assert not [str(name) for name in rooms if not (source / name).is_dir() and not (source / f"{name}.py").is_file()]
 
 
 @cache
@@ -109,9 +109,9 @@ def unnamed() -> set[str]:
     for name in modules():
         package, _, rest = name.partition(".")
         folder = next(folder for folder, source in SOURCES.items() if source.endswith(package))
-        *_, room, module = name.split(".")
-        names = {name, f"{room}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
-        if room == "commands" and not module.startswith("_"):
+        *_, folder, module = name.split(".")
+        names = {name, f"{folder}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
+        if folder == "commands" and not module.startswith("_"):
             names = {f"a word: {module.replace('_', '-')}"}
         if not names & by_tests and f"{folder}/{rest.replace('.', '/')}.py" not in mirrored:
             left.add(name)
