@@ -109,9 +109,9 @@ def unnamed() -> set[str]:
     for name in modules():
         package, _, rest = name.partition(".")
         folder = next(folder for folder, source in SOURCES.items() if source.endswith(package))
-        *_, folder, module = name.split(".")
-        names = {name, f"{folder}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
-        if folder == "commands" and not module.startswith("_"):
+        *_, parent, module = name.split(".")
+        names = {name, f"{parent}.{module}", *(mark for mark in marks[name] if owners[mark] == 1)}
+        if parent == "commands" and not module.startswith("_"):
             names = {f"a word: {module.replace('_', '-')}"}
         if not names & by_tests and f"{folder}/{rest.replace('.', '/')}.py" not in mirrored:
             left.add(name)
