@@ -86,4 +86,6 @@ def test_an_op_gives_the_same_bytes_twice(tmp_path: Path) -> None:
     for copy, source in (("a", CASES), ("b", again)):
         record_op(source["softmax_large"], tmp_path / copy)
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
-    assert all(torch.equal(CASES["rope"].given[key], value) for key, value in again["rope"].given.items())
+    assert all(
+        torch.equal(CASES["rope"].operands_by_name[key], value) for key, value in again["rope"].operands_by_name.items()
+    )
