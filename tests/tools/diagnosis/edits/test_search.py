@@ -16,6 +16,7 @@ from qwen3_golden import Array, Recording, pb
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
+from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.search import search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.mistakes.ranks import PLAIN
@@ -124,3 +125,8 @@ def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
     assert (wrong.cells == wrong.counts).all() and not honest.cells.any()
     (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
     assert not wrong.of(Edit("edit.none", "", PLAIN, {site: _barely})).fits
+
+
+def test_numbers_of_a_config_that_no_float_holds_are_left_out() -> None:
+    config = {"a": float("inf"), "b": float("nan"), "c": 10**400, "rope": {"theta": 8.0}, "d": -(10**400)}
+    assert config_numbers(config) == {"rope.theta": 8.0}

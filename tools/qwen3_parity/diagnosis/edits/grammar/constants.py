@@ -157,11 +157,11 @@ def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[floa
 
 
 def config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:
-    """The numbers of a config.json by key."""
+    """The numbers of a config.json by key, those that a float holds."""
     numbers = dict[str, float]()
     for key, value in config.items():
         if isinstance(value, Mapping):
             numbers |= config_numbers(value, f"{prefix}{key}.")
-        elif isinstance(value, int | float) and value not in (0, 1) and "token_id" not in key:
+        elif isinstance(value, int | float) and value not in (0, 1) and "token_id" not in key and abs(value) < _LARGEST:
             numbers[f"{prefix}{key}"] = value
     return numbers
