@@ -7,6 +7,9 @@ import pytest
 from seeded import Compute, changed, fault
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.mask import _FIX, WHOLE
+from qwen3_parity.mistakes.mask_memory import MEMORY
+from qwen3_parity.mistakes.mask_near import NEAR
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
@@ -58,6 +61,11 @@ def test_an_unheard_of_mask_is_explained_by_no_mask_that_is_wrong_like_it(kind: 
         "wiring.previous_step",
     }
     assert explained.findings[0].name == "mask.bands"
+
+
+def test_every_fix_is_of_a_mask_that_has_a_name() -> None:
+    names = {name for name, *_ in WHOLE} | {rule.name for rule in (*NEAR, *MEMORY)}
+    assert not [prefix for prefix in _FIX if not any(name.startswith(prefix) for name in names)]
 
 
 def first_layers(m: Array, site: Site) -> Array:

@@ -26,7 +26,7 @@ _FIX = {
     "mask.earlier_request": "make each request's mask of its own attention_mask: keep none for the next request",
     "mask.memory": "the encoder's keys are visible to every query unless they are the encoder's padding",
     "mask.window": "0 <= query - key < window in the decoder, |query - key| <= window in the encoder, in slots",
-    "mask.golden": "the mask that is given says of each query and key whether it is visible: take it as it stands",
+    "mask.given": "the mask that is given says of each query and key whether it is visible: take it as it stands",
     "mask.pad": "hide the keys whose attention_mask is 0, whatever their id",
     "mask": "the decoder sees key slots up to the query's own, the encoder sees both sides; padding hides keys",
 }

@@ -64,13 +64,16 @@ def line_of(region: Region, value: int) -> Written | None:
 
 def model_line(node: Node) -> Line | None:
     """The innermost line of an op that is the model's own; torch's where it has no other."""
-    lines = [line for line in node.lines if line.file not in NOT_THE_MODELS]
-    return next(reversed(lines or node.lines), None)
+    return next(reversed(_model_lines(node) or node.lines), None)
+
+
+def _model_lines(node: Node) -> list[Line]:
+    return [line for line in node.lines if line.file not in NOT_THE_MODELS]
 
 
 def _written(node: Node, network: Network) -> Written | None:
     """The model's own line of an op, else the line that calls its module; None where neither is known."""
-    lines = [line for line in node.lines if line.file not in NOT_THE_MODELS]
+    lines = _model_lines(node)
     call = network.call_of(node.module) if network.is_smallest(node.module) else None
     if not lines:
         return None if call is None else Written(call)

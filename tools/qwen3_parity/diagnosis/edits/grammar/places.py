@@ -1,4 +1,4 @@
-"""Values in each other's place, results of one module changed alike, axes that were not turned, rotations too early."""
+"""Values in each other's place, results of one module changed alike, axes that were not exchanged."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _SOME = 0.9
 def block_scaled(product: Product) -> tuple[str, str, float] | None:
     """W[o, block] × s[o, block]."""
     part, where = _wrong(product)
-    few = part.part(outputs=np.argsort(-np.abs(part.missing).max(0), kind="stable")[:_SCREENED])
+    few = _worst(part)
     for size, blocks in _cuts(part):
         screened = _scales(few, size, blocks)
         if screened is None or _fits(few, few.weight * screened, blocks) is None:
@@ -59,16 +59,30 @@ def _scales(product: Product, size: int, blocks: int) -> Array | None:
 def block_shifted(product: Product) -> tuple[str, str, float] | None:
     """W[o, block] + z[o, block]."""
     part, where = _wrong(product)
+    few = _worst(part)
     for size, blocks in _cuts(part):
         sums = _cut(part.x, size).sum(2)
         if np.linalg.matrix_rank(sums) < blocks:
             continue
-        shifts = np.linalg.lstsq(sums, part.missing, rcond=None)[0].T
-        plus = np.repeat(shifts, size, 1)[:, : part.weight.shape[1]]
+        if _fits(few, few.weight + _shifts(few, sums, size), blocks) is None:
+            continue
+        plus = _shifts(part, sums, size)
+        shifts = plus[:, ::size]
         says = f"a number is added to each block of {size} inputs of its weight's rows (zero points?)"
         if (fits := _fits(part, part.weight + plus, blocks)) is not None:
             return "structure.block_shifted", f"{says}{where}: {numbers(shifts.ravel(), 4)}{fits[0]}", fits[1]
     return None
+
+
+def _shifts(product: Product, sums: Array, size: int) -> Array:
+    """What is added to each weight, the same in a block of a row, of inputs' `sums[position, block]`."""
+    shifts = np.linalg.lstsq(sums, product.missing, rcond=None)[0].T
+    return np.repeat(shifts, size, 1)[:, : product.weight.shape[1]]
+
+
+def _worst(product: Product) -> Product:
+    """The few outputs that are most wrong."""
+    return product.part(outputs=np.argsort(-np.abs(product.missing).max(0), kind="stable")[:_SCREENED])
 
 
 def _wrong(product: Product) -> tuple[Product, str]:
@@ -80,11 +94,11 @@ def _wrong(product: Product) -> tuple[Product, str]:
 
 
 def _cuts(product: Product) -> Iterator[tuple[int, int]]:
-    """Sizes of blocks, the largest first, and how many there are in a row, as positions can tell them."""
+    """Powers of two and equal parts, the largest first, and how many there are in a row, as positions can tell them."""
     inputs, positions = product.x.shape[1], product.positions
     for size in range(inputs // 2, 3, -1):
         blocks = -(-inputs // size)
-        if (size % 4 == 0 or inputs % size == 0) and positions >= max(_SPARE * blocks, blocks + _FEWEST):
+        if (size & (size - 1) == 0 or inputs % size == 0) and positions >= max(_SPARE * blocks, blocks + _FEWEST):
             yield size, blocks
 
 
