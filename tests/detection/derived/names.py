@@ -11,7 +11,7 @@ import qwen3_parity.mistakes as library
 from qwen3_golden import table
 
 _NAME = re.compile(r"[a-z]\w*\.\w*[^\W_]")
-_OTHER_WORDS = {"norm.weight", "mask.golden", "mask.memory", "mask.pad", "mask.window"}
+_OTHER_WORDS = {"norm.weight", "mask.given", "mask.memory", "mask.pad", "mask.window"}
 """The end of a parameter's name, and beginnings of names."""
 
 
