@@ -64,7 +64,7 @@ class Node:
     module: str
     lines: tuple[Line, ...]
 
-    @property
+    @cached_property
     def reads(self) -> tuple[int, ...]:
         """The numbers of the values that it reads."""
         return tuple(_refs((*self.operands, *self.named.values())))
@@ -188,16 +188,22 @@ def computed(
         with np.errstate(all="ignore"):
             if choice is not None:
                 return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
-            if any(isinstance(operand, Gathered) for operand in operands):
-                return result_of(node, kernel.kind, product(numbers, *operands), numbers)
-            result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
-        return result_of(node, kernel.kind, result, numbers)
+            if rows_stay and any(isinstance(operand, Gathered) for operand in operands):
+                result = product(numbers, *operands)
+            else:
+                result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
+            return _settled(node, kernel.kind, result, numbers)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
 
 
 def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     """A node's result as it goes on; `ValueError` for one of another kind or shape than the node says."""
+    with np.errstate(invalid="ignore"):
+        return _settled(node, kind, result, numbers)
+
+
+def _settled(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     if not node.dtype:
         return _no_tensor(result)
     result = np.asarray(result)
@@ -206,14 +212,16 @@ def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     _check_shape(node, result.shape)
     if result.dtype.kind == "c" and not node.dtype.startswith("complex"):
         raise ValueError("it gives complex numbers, not real ones")
-    with np.errstate(invalid="ignore"):  # an infinite distance as an integer is some number, here as in torch
-        result = result.astype(numbers.dtype(node.dtype), copy=False)
+    # An infinite distance as an integer is some number, here as in torch.
+    result = result.astype(numbers.dtype(node.dtype), copy=False)
     if node.op.partition(".")[0] in _CASTS:
         return numbers.cast(result, node.dtype)
     return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result
 
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:
+    if shape == node.shape:
+        return
     if len(shape) != len(node.shape) or any(
         size is not None and size != actual for size, actual in zip(node.shape, shape, strict=True)
     ):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -64,39 +66,76 @@ def pattern(name: str) -> str:
     return LAYER.sub("{layer}", name, count=1)
 
 
+class _Place(NamedTuple):
+    """A wrong place: its fault, its wrong taps, and the edits that explain it."""
+
+    fault: Fault
+    wrong: Sequence[Alone]
+    searched: Searched
+
+
 def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
     groups: dict[str, list[Alone]] = {}
     for part in judged.alone:
         if not part.verdict.reason:
             groups.setdefault(pattern(part.verdict.name), []).append(part)
     network = judged.network
-    faults, known, work, values = list[Explained](), dict[str, Edit](), 0, dict[frozenset[int], int]()
-    for place, parts in groups.items() if network is not None else ():
+    if network is None:
+        return []
+    places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
+    for place, parts in groups.items():
         wrong = [part for part in parts if not part.verdict.passed]
-        if not wrong or network is None:
+        if not wrong:
             continue
         taps = frozenset(network.graph.taps[part.verdict.name, part.verdict.step] for part in wrong)
         if taps in values:  # another name of the same values
-            first = faults[values[taps]]
+            first = places[values[taps]]
             fault = replace(first.fault, others=(*first.fault.others, place))
-            faults[values[taps]] = replace(first, fault=fault)
+            places[values[taps]] = first._replace(fault=fault)
             continue
-        values[taps] = len(faults)
+        values[taps] = len(places)
         passing = [part.verdict for part in parts if part.verdict.passed]
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
-        try:
-            searched = explain(fault, network, list(known.values()), max(until - work, until // _LEAST), search.over)
-        except Exception as error:  # whatever an edit does, the verdict stands
-            search.failures.append(f"harness bug: the edits of {place} failed: {type(error).__name__}: {error}")
-            searched = Searched()
+        searched = _searched(fault, network, list(known.values()), search, max(until - work, until // _LEAST))
         work += searched.work
         known |= {fitting.edit.says: fitting.edit for fitting in searched.fitting}
-        faults.append(replace(_explained(fault, wrong, searched, network), cut=searched.stopped and search.cut))
-    return faults
+        places.append(_Place(fault, wrong, searched))
+    return [
+        replace(_explained(part, network), cut=part.searched.stopped and search.cut)
+        for part in _agreed(places, network, search)
+    ]
 
 
-def _explained(fault: Fault, wrong: Sequence[Alone], searched: Searched, network: Network) -> Explained:
+def _searched(
+    fault: Fault, network: Network, known: Sequence[Edit], search: Search, until: int = ENOUGH, *, new: bool = True
+) -> Searched:
+    try:
+        return explain(fault, network, known, until, search.over, new=new)
+    except Exception as error:  # whatever an edit does, the verdict stands
+        search.failures.append(f"harness bug: the edits of {fault.place} failed: {type(error).__name__}: {error}")
+        return Searched()
+
+
+def _agreed(places: Sequence[_Place], network: Network, search: Search) -> list[_Place]:
+    """What explains one place alone gives way to an edit of another place that explains both: one mistake, not two."""
+    agreed = list(places)
+    for number, place in enumerate(agreed):
+        mine = place.searched.fitting[:1]
+        others = [each.searched.fitting[0] for each in agreed if each is not place and each.searched.fitting]
+        if not mine or mine[0].edit.says in (each.edit.says for each in others):
+            continue
+        counts = Counter(each.edit.says for each in others)
+        edits = {each.edit.says: each.edit for each in others
+                 if counts[each.edit.says] > 1 or each.said.rank <= mine[0].said.rank}  # fmt: skip
+        shared = _searched(place.fault, network, [*edits.values()], search, new=False)
+        if shared.fitting and shared.fitting[0].order[:3] <= mine[0].order[:3]:
+            agreed[number] = place._replace(searched=replace(place.searched, fitting=shared.fitting))
+    return agreed
+
+
+def _explained(place: _Place, network: Network) -> Explained:
+    fault, wrong, searched = place
     worst = max(wrong, key=lambda part: part.verdict.share)
     value = network.value(network.golden[worst.verdict.name, worst.verdict.step])
     where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)

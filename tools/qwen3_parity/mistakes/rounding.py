@@ -67,6 +67,23 @@ def _eight_bits(bits: int, smallest: int, largest: float) -> Callable[[Array], A
     return rounded
 
 
+def _integers(bits: int, axes: tuple[int, ...] | None) -> Callable[[Array], Array]:
+    """Rounding to whole multiples of the largest number divided by the largest integer, by itself along `axes`."""
+
+    def rounded(values: Array) -> Array:
+        x, most = np.asarray(values, np.float64), 2 ** (bits - 1) - 1
+        step = np.abs(x).max(axes, keepdims=True, initial=0) / most
+        return np.asarray(np.rint(x / np.where(step > 0, step, 1)) * step)
+
+    return rounded
+
+
+INTEGERS: tuple[tuple[str, Callable[[Array], Array]], ...] = tuple(
+    (f"int{bits} with {words}", _integers(bits, axes))
+    for bits in (8, 4)
+    for words, axes in (("one scale", None), ("a scale for each row", (-1,)), ("a scale for each channel", (-2,)))
+)
+"""Integers with scales by name, for arrays of two axes or more."""
 EIGHT_BITS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("float8 (e4m3)", _eight_bits(3, -6, 448.0)),
     ("float8 (e5m2)", _eight_bits(2, -14, 57344.0)),

@@ -85,7 +85,7 @@ IN_SOURCE = {
                               "attn_weights = nn.functional.softmax(attn_weights, -1) * (attention_mask == 0)\n\n"
                               "    attn_weights = attn_weights", "hides keys behind the softmax"),
     "values clamped": (ATTENTION, f"self.v_proj{CUT}", f"self.v_proj{CUT}.clamp(-0.5, 0.5)", "±0.5"),
-    "the weight first": (NORM, WEIGHTED, WEIGHTED_FIRST, "by the weight, not what it gives"),
+    "the weight first": (NORM, WEIGHTED, WEIGHTED_FIRST, "by the weight before"),
     "one head for all": ("repeat_kv", "[:, :, None, :, :]", "[:, :1, None, :, :]", "repeats index 0 of axis 1 alone"),
     "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip

@@ -63,7 +63,7 @@ class Around(Protocol):
     def source(self, name: str) -> Array: ...
     def parameter(self, name: str) -> Array: ...
     def of_beside(self, name: str, x: Array) -> Array: ...
-    def once_more(self, value: int) -> Array: ...
+    def once_more(self, value: int, x: Array | None = None) -> Array: ...
     def before(self, value: int) -> tuple[str, Array] | None: ...
     @property
     def parameters(self) -> frozenset[int]: ...
@@ -123,10 +123,13 @@ class Call:
 
 
 class Written(NamedTuple):
-    """The line of an op, and the one that calls the function or the small module that it stands in, if it is known."""
+    """The line of an op, the one that calls the function or the small module that it stands in, if it is known, and
+    the one that reads the value, where the op is another's.
+    """
 
     line: Line
     caller: Line | None = None
+    reader: Line | None = None
 
 
 Change = Callable[[Call], Any]

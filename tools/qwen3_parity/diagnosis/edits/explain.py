@@ -8,6 +8,7 @@ from dataclasses import replace
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
+from qwen3_parity.diagnosis.edits.visibility import seen
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
@@ -23,12 +24,15 @@ def explain(
     known: Sequence[Edit] = (),
     until: int = ENOUGH,
     late: Callable[[], bool] = lambda: False,
+    *,
+    new: bool = True,
 ) -> Searched:
     """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults.
 
-    No more are looked for after `until`, in counted work, or where it is `late`.
+    No more are looked for after `until`, in counted work, or where it is `late`; without `new` ones the known alone.
     """
-    searched = search(_targets(fault.wrong, network), _targets(fault.passing, network), known, until, late)
+    targets, passing = _targets(fault.wrong, network), _targets(fault.passing, network)
+    searched = search(targets, passing, known, until, late, new=new)
     best = searched.fitting[0] if searched.fitting else None
     alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
     return replace(searched, fitting=[_said(fitting, fault, network) for fitting in alike])
@@ -40,11 +44,18 @@ def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
 
 
 def _said(fitting: Fitting, fault: Fault, network: Network) -> Fitting:
-    """With the place, the line and its code."""
+    """With the place, the line and its code, and what is seen otherwise."""
     said, written = replace(fitting.said, place=fault.place), fitting.edit.line
+    first = target(network, *fitting.said.taps[0])
+    otherwise = None if first is None else seen(first.region, fitting.edit)
+    if otherwise is not None:
+        said = replace(said, says=f"{said.says}: {otherwise.says}")
+        if written is not None and otherwise.reader not in (None, *written):
+            written = written._replace(reader=otherwise.reader)
     if written is not None:
-        line, caller = written
+        line, caller, reader = written
         called = "" if caller is None else f", called at {caller.file}:{caller.number}"
+        read = "" if reader is None else f", read at {reader.file}:{reader.number}"
         fix = text_of(line, network.golden) or f"as in {place_of(line)}"
-        said = replace(said, says=f"{said.says}, at {place_of(line)}{called}", fix=fix)
+        said = replace(said, says=f"{said.says}, at {place_of(line)}{called}{read}", fix=fix)
     return fitting._replace(said=said)

@@ -38,6 +38,7 @@ class Region:
     key: tuple[str, int]
     work: int = 0
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
+    _costs: dict[int, int] = field(default_factory=dict)
     _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
@@ -88,11 +89,12 @@ class Region:
 
     @cached_property
     def modules_beside(self) -> dict[str, tuple[Region, Block]]:
-        """Small modules of the region's own layer and step that give another recorded value, by their path open."""
+        """Small modules of the region's own layer, or of none, that give another recorded value of its step."""
         beside, graph = dict[str, tuple[Region, Block]](), self.network.graph
         numbers = numbers_of(self.key[0])
         for (name, step), value in graph.taps.items():
-            if step != self.key[1] or numbers_of(name) != numbers or not numbers or graph.node(value) is None:
+            near = numbers_of(name) in (numbers, ()) and (numbers or not numbers_of(name))
+            if step != self.key[1] or not near or graph.node(value) is None:
                 continue
             if value == self.value or value in self._inside or value not in self.network.slices.recorded:
                 continue
@@ -117,20 +119,28 @@ class Region:
             node = _node(self.network.graph.node(value))
             node = node if same else replace(node, shape=(None,) * len(node.shape))
             env[value] = computed(node, env, numbers, self.choices.get(value))
+            self.work += self._cost(value, env)
         return np.asarray(env[block.end])
+
+    def _cost(self, value: int, env: Mapping[int, Any]) -> int:
+        """The work of an op, as it was when it was first computed."""
+        if value not in self._costs:
+            reads = [env[read] for read in _node(self.network.graph.node(value)).reads]
+            self._costs[value] = _OF_A_CALL + sum(read.size for read in reads if isinstance(read, np.ndarray))
+        return self._costs[value]
 
     def before(self, value: int) -> tuple[str, Array] | None:
         """What the module reads that gives a recorded value, with its path open; None where that has another shape."""
         module = self._module(value)
         return None if module is None else (module[1].op, np.asarray(module[0].base[module[2].begin]))
 
-    def once_more(self, value: int) -> Array:
-        """What the module that gives a recorded value gives on that. Raises `ValueError` without one."""
+    def once_more(self, value: int, x: Array | None = None) -> Array:
+        """What the module that gives a recorded value gives on that, or on `x`. Raises `ValueError` without one."""
         module = self._module(value)
         if module is None:
             raise ValueError("no module reads and gives one shape here")
         region, _, block = module
-        return region.of_block(block, {**region.base, block.begin: region.base[block.end]}, TRUTH)
+        return region.of_block(block, {**region.base, block.begin: region.base[block.end] if x is None else x}, TRUTH)
 
     def _module(self, value: int) -> tuple[Region, Site, Block] | None:
         """The module that gives a recorded value, in the region that computes it; None where it reads another shape."""
@@ -227,17 +237,21 @@ class Region:
 
         None where the edit is nowhere here, changes nothing, or makes what does not fit.
         """
+        env = self.values(edit, noise)
+        result = None if env is None else np.asarray(env[self.value])
+        return result if result is not None and result.shape == np.shape(self.base[self.value]) else None
+
+    def values(self, edit: Edit, noise: Noise | None = None) -> dict[int, Any] | None:
+        """Every value that the region reads or makes, as `edited` has its own."""
         changes = {value: (site, change) for site, change in edit.changes.items() for value in self.at(site)}
         if not changes:
             return None
         try:
             env = dict(self.base) if noise is None else self.network.slices.start(self.leaves, noise)
             with np.errstate(all="ignore"):  # an edit may make anything
-                self._run(changes, TRUTH if noise is None else noise, env)
+                return self._run(changes, TRUTH if noise is None else noise, env)
         except Exception:  # NumPy's words for shapes and axes that do not fit an edit are of many types
             return None
-        result = np.asarray(env[self.value])
-        return result if result.shape == np.shape(self.base[self.value]) else None
 
     def downstream(self, values: Iterable[int]) -> list[int]:
         """The ops of the region that these values reach, themselves among them, in order."""
@@ -278,9 +292,7 @@ class Region:
                 result = call.settled(result) if node.dtype else result
             else:
                 result = computed(node, env, at, choices.get(value))
-            self.work += _OF_A_CALL + sum(
-                np.size(env[read]) for read in node.reads if isinstance(env[read], np.ndarray)
-            )
+            self.work += self._cost(value, env)
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result
             if unchanged and value >= last:

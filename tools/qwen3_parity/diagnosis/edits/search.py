@@ -16,7 +16,7 @@ from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
 
-ENOUGH = 800_000_000
+ENOUGH = 600_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
@@ -58,10 +58,12 @@ def search(
     known: Sequence[Edit] = (),
     until: int = ENOUGH,
     late: Callable[[], bool] = lambda: False,
+    *,
+    new: bool = True,
 ) -> Searched:
     """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first.
 
-    After `until`, in counted work, or where it is `late`, no more are looked for.
+    After `until`, in counted work, or where it is `late`, no more are looked for; without `new` ones the known alone.
     """
     wrong = [target for target in wrong if target.cells.any()]
     if not wrong:
@@ -78,7 +80,7 @@ def search(
         return work() > until or late()
 
     fitting, said = list[Fitting](), set[tuple[str, str]]()
-    for edits in _stages(first, known):
+    for edits in _stages(first, known) if new else (known,):
         near = list(_near(first, takewhile(lambda _: not over(), edits), said))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
         for nearness, edit in near[:_BEST]:
@@ -105,11 +107,11 @@ def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
     yield known
     every = [edit for table in PLAIN for edit in table(first.region)]
     edits = [edit for edit in every if isinstance(edit, Edit)]
-    plain = [edit for edit in edits if edit.rank.kind <= Kind.RARE]
+    plain, rarer = ([edit for edit in edits if (edit.rank.kind <= Kind.RARE) == is_plain] for is_plain in (True, False))
     yield plain
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
     yield _single(plain, first)
-    rarer = sorted((edit for edit in edits if edit not in plain), key=lambda edit: edit.rank)
+    rarer.sort(key=lambda edit: edit.rank)
     yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from qwen3_parity.diagnosis.edits.edit import Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import OF_TORCH
@@ -11,6 +13,8 @@ from qwen3_spec.graph import Line, Node, Ref
 NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
 """Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
 _MOVING = frozenset({"view", "unsafe_view", "unsqueeze", "squeeze", "transpose", "expand", "to_copy", "clone"})
+_MODELS = "modeling_"
+"""How the file of a model begins."""
 _FARTHEST = 6
 """Ops from a leaf to the line that is named for it."""
 
@@ -77,7 +81,22 @@ def _written(node: Node, network: Network) -> Written | None:
     call = network.call_of(node.module) if network.is_smallest(node.module) else None
     if not lines:
         return None if call is None else Written(call)
-    return Written(lines[-1], lines[-2] if len(lines) > 1 else call if call != lines[-1] else None)
+    return Written(lines[-1], _caller(lines) if len(lines) > 1 else call if call != lines[-1] else None)
+
+
+def _caller(lines: Sequence[Line]) -> Line:
+    """The line that calls the innermost; of what models share, such as masks, the model's own that asks for it."""
+    own = [line for line in lines[:-1] if line.file.startswith(_MODELS)]
+    return lines[-2] if lines[-1].file.startswith(_MODELS) or not own else own[-1]
+
+
+def recorded_line(region: Region, value: int) -> Written | None:
+    """The line that calls the module which gives a recorded value, and the one that reads it; else that one alone."""
+    reads, maker = line_of(region, value), region.network.graph.node(value)
+    call = None if maker is None else region.network.call_of(maker.module)
+    if call is None or reads is None or call == reads.line:
+        return reads
+    return Written(call, reader=reads.line)
 
 
 def caller_line(region: Region, end: int, module: str = "") -> Written | None:

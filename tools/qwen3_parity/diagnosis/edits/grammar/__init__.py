@@ -6,6 +6,7 @@ from qwen3_parity.diagnosis.edits.edit import Edit, Free
 from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
@@ -26,6 +27,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     places,
     added,
     order,
+    elsewhere,
     fitted,
     reads,
 )

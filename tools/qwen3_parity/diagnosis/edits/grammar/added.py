@@ -107,7 +107,12 @@ def _statistics(region: Region, block: Block) -> Iterator[tuple[str, Change]]:
         if shape[-1] % count == 0 and count < shape[-1]:
             yield f"runs {{}} on each of {count} parts by itself", _by_parts(count)
     if (weight := _weight(region, block)) is not None:
-        yield "multiplies what {} reads by the weight, not what it gives", _weighted_before(weight)
+        yield "multiplies by the weight before {} takes its statistics, not behind them", _weighted_before(weight)
+    powers = {2**n for n in range(2, shape[-1].bit_length())}
+    for count in sorted(numbers | powers | {shape[-1] // part for part in (2, 4) if shape[-1] % part == 0}):
+        if 0 < count < shape[-1]:
+            yield f"takes the statistics of {{}} over the first {count} channels alone", _of_first(count, count)
+            yield f"sums the first {count} channels alone in the statistics of {{}}", _of_first(count, shape[-1])
     for axis in (1, 2):
         if len(shape) > axis and 1 < shape[-1 - axis] <= _MOST_PARTS:
             yield f"has the statistics of {{}} over axis {-1 - axis}, too", _over(-1 - axis)
@@ -149,12 +154,15 @@ def _by_parts(count: int) -> Change:
 
 
 def _over(axis: int) -> Change:
-    """Of numbers that are all as large as their common root of mean squares a norm gives weight and factor."""
+    return lambda call: _of_size(call, np.square(_begin(call)).mean((axis, -1), keepdims=True))
 
-    def change(call: Call) -> Array:
-        x = _begin(call)
-        size = np.sqrt(np.square(x).mean((axis, -1), keepdims=True))
-        even = np.broadcast_to(size, x.shape)
-        return np.asarray(x * call.region.again(call, even) / np.where(even > 0, even, 1))
 
-    return change
+def _of_first(count: int, divisor: int) -> Change:
+    return lambda call: _of_size(call, np.square(_begin(call)[..., :count]).sum(-1, keepdims=True) / divisor)
+
+
+def _of_size(call: Call, square: Array) -> Array:
+    """Of numbers that are all as large as a root of mean squares a norm gives weight and factor."""
+    x = _begin(call)
+    even = np.broadcast_to(np.sqrt(square), x.shape)
+    return np.asarray(x * call.region.again(call, even) / np.where(even > 0, even, 1))

@@ -9,11 +9,12 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, short
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
+from qwen3_spec.graph import Ref
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
@@ -35,6 +36,7 @@ def blocks(region: Region) -> Iterator[Edit]:
             says = f"takes the mean off what {where} reads"
             yield Edit("edit.mean_taken_off", says, PLAIN + 1, {site: _before(_without_mean)}, line)
         if site.file == MODULE and 1 < len(last.values) <= SMALL:
+            yield from _earlier(region, site, where)
             yield from _moved(region, site, where)
         if site.file == LINE and 1 < len(last.values) <= SMALL and not site.op.endswith(":forward"):
             yield from _too(region, site, site.op.partition(":")[2])
@@ -56,11 +58,37 @@ def _beside(region: Region) -> Iterator[Edit]:
                 node = region.node(places[0])
                 target = short(node.op) if node is not None else of_site(site)
                 says = f"runs {name.removeprefix('model.')} on {target}, too"
-                yield Edit("edit.moved", says, COMBINED + 1, {site: _by_module(name)}, line_of(region, places[0]))
+                line = recorded_line(region, places[0]) if node is None else line_of(region, places[0])
+                yield Edit("edit.moved", says, COMBINED + 1, {site: _by_module(name)}, line)
 
 
 def _by_module(name: str) -> Change:
     return lambda call: call.region.of_beside(name, call.plain())
+
+
+def _earlier(region: Region, site: Site, where: str) -> Iterator[Edit]:
+    """A small module that reads one part of the sum or product alone which it is to read."""
+    block = region.blocks[site][-1]
+    node = region.node(block.begin)
+    for slot, operand in enumerate(node.operands if node is not None else ()):
+        part = region.base.get(operand.value) if isinstance(operand, Ref) else None
+        if node is not None and isinstance(part, np.ndarray) and part.shape == np.shape(region.base[block.begin]):
+            says = f"runs {where} on {named(region, operand.value)}, not on the result of {short(node.op)}"
+            line = caller_line(region, block.end, site.op)
+            yield Edit("edit.reads", says, RARE, {site: _on_part(slot)}, line)
+
+
+def _on_part(slot: int) -> Change:
+    """The block on an operand of the op that makes what it reads."""
+
+    def change(call: Call) -> Any:
+        node = call.region.node(call.region.block_of(call.value, call.site).begin)
+        operand = node.operands[slot] if node is not None and slot < len(node.operands) else None
+        if not isinstance(operand, Ref):
+            raise ValueError("nothing stands before it")
+        return call.region.again(call, np.asarray(call.env[operand.value]))
+
+    return change
 
 
 def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
@@ -94,7 +122,15 @@ def _too(region: Region, site: Site, function: str) -> Iterator[Edit]:
         node, base = region.node(places[0]), region.base[places[-1]]
         if node is not None and isinstance(base, np.ndarray) and base.shape == shape and base.dtype.kind == "f":
             says = f"runs {function} on the result of {short(node.op)}, too"
-            yield Edit("edit.moved", says, COMBINED + 1, {target: _run_on(site)}, line_of(region, places[0]))
+            line = _called_for(line_of(region, places[0]), line_of(region, block.end))
+            yield Edit("edit.moved", says, COMBINED + 1, {target: _run_on(site)}, line)
+
+
+def _called_for(target: Written | None, function: Written | None) -> Written | None:
+    """The line of a value, and the one that calls the function which is run on it, too."""
+    if target is None or function is None or function.caller is None:
+        return target
+    return target._replace(reader=function.caller)
 
 
 def _with(name: str) -> Change:

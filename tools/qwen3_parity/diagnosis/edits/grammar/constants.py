@@ -75,8 +75,11 @@ def _fitted(site: Site, slot: int | str, words: str, line: Written | None) -> Ca
 
 
 def _key(value: float, config: Mapping[str, float]) -> str:
-    """The keys of the config that have a number."""
+    """The keys of the config that have a number, or that it is made of."""
     keys = [key for key, constant in config.items() if constant == value]
+    if not keys and isinstance(value, float) and 0 < value < _LARGEST:
+        keys = [form.format(key) for form in (*_FORMS,)[1:] for key, constant in config.items()
+                if constant > 1 and abs(_FORMS[form](constant) - value) <= _SAME * value]  # fmt: skip
     return f" ({', '.join(keys[:2])})" if keys else ""
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, short
+from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, recorded_line, short
 from qwen3_parity.mistakes.factors import named_by
 from qwen3_parity.mistakes.ranks import RARE
 
@@ -35,6 +35,7 @@ def fitted(region: Region) -> Iterator[Free]:
                 if base.size > 1 and bool((base > 0).all()):
                     yield _power_of(region, site, line)
             if places[0] not in region.names:
+                line = recorded_line(region, places[0])
                 largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
                 yield _scaled(region, site, f"scales {of_site(site)} by", line)
                 if largest:
@@ -82,7 +83,7 @@ def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Fre
     def edit(fit: float) -> Edit:
         of_config = named_by(fit, region.network.config)
         says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config else "")
-        return Edit("edit.fitted", says, RARE + 1, {site: _times(fit)}, line)
+        return Edit("edit.fitted", says, RARE if of_config else RARE + 1, {site: _times(fit)}, line)
 
     return Free(edit, (1.3,), 1.0)
 

@@ -148,7 +148,12 @@ def _pairs(region: Region) -> Iterator[Edit]:
             line = line_of(region, region.sites[halves[0]][0])
             changes = dict.fromkeys(halves, change)
             yield Edit("edit.pairs", f"{says} in {function}", RARE, changes, line)
-        if len(halves) != 2 or len(ops.get("cat", [])) != 1:
+        joins = ops.get("cat", [])
+        if len(halves) > 1 and joins:
+            says = f"takes the last channels for the first, and the reverse, in {function}"
+            ends = {**dict.fromkeys(halves, _other_end), **dict.fromkeys(joins, _reversed_parts)}
+            yield Edit("edit.order", says, RARE, ends, line_of(region, region.sites[joins[-1]][0]))
+        if len(halves) != 2 or len(joins) != 1:
             continue
         changes = {**dict.fromkeys(halves, _every_second), ops["cat"][0]: _interleaved_parts}
         line = line_of(region, region.sites[ops["cat"][0]][0])
@@ -248,6 +253,10 @@ def _axis(call: Call) -> int:
 
 def _ordered(order: tuple[int, ...]) -> Change:
     return lambda call: call.plain([call.operands[0][part] for part in order], *call.operands[1:])
+
+
+def _reversed_parts(call: Call) -> Any:
+    return call.plain(call.operands[0][::-1], *call.operands[1:])
 
 
 def _without(part: int) -> Change:

@@ -13,8 +13,9 @@ from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
+from qwen3_parity.mistakes.rounding import INTEGERS
 
 _HEADS = 64
 """The most heads that rows are cut into."""
@@ -35,7 +36,7 @@ def leaves(region: Region) -> Iterator[Edit]:
             yield from _another(region, site, value)
             yield from _exchange(region, site)
         else:
-            yield from _recorded(region, site, value, line)
+            yield from _recorded(region, site, value, recorded_line(region, value))
 
 
 def _recorded(region: Region, site: Site, value: int, line: Written | None) -> Iterator[Edit]:
@@ -51,6 +52,11 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
         yield Edit("edit.operand", says, RARE, {site: _what_stands_before}, caller_line(region, value, before[0]))
         yield edit(f"runs {before[0].removeprefix('model.')} on its own result once more", _once_more)
+        for source in region.sources:
+            if region.sources[source] != value and np.shape(region.source(source)) == before[1].shape:
+                says = f"runs {before[0].removeprefix('model.')} on the sum of what it reads and {source}"
+                line = caller_line(region, value, before[0])
+                yield Edit("edit.reads", says, COMBINED, {site: _on_sum_with(source)}, line)
     for words, function in FUNCTIONS.items():
         yield edit(f"runs {words} on {name}", _by(function), RARE + 1)
     for axis, size in enumerate(base.shape):
@@ -77,6 +83,8 @@ def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iter
     yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), PLAIN + 1)
     for narrow, function in NARROW:
         yield edit(f"rounds {name} to {narrow}", _by(function), PLAIN + 1)
+    for narrow, function in INTEGERS if base.ndim > 1 else ():
+        yield edit(f"rounds {name} to {narrow}", _by(function), RARE)
     if base.ndim >= 2:
         yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), RARE)
     for axis in range(base.ndim):
@@ -204,6 +212,16 @@ def _what_stands_before(call: Call) -> Array:
 
 def _once_more(call: Call) -> Array:
     return call.region.once_more(call.value)
+
+
+def _on_sum_with(source: str) -> Change:
+    def change(call: Call) -> Array:
+        before = call.region.before(call.value)
+        if before is None:
+            raise ValueError("no module reads and gives one shape here")
+        return call.region.once_more(call.value, before[1] + call.region.source(source))
+
+    return change
 
 
 def _constant(array: Array) -> Change:

@@ -15,6 +15,7 @@ from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
+_WITH_A_NUMBER = frozenset({"add", "sub", "mul", "div"})
 _COMPUTING = (Kind.POINT, Kind.SUM)
 _JOINED: Mapping[str, Callable[[Array, Array], Array]] = {"times": np.multiply, "plus": np.add, "minus": np.subtract}
 """How another value may be mixed in."""
@@ -30,6 +31,8 @@ def reads(region: Region) -> Iterator[Edit]:
         for slot, operand in enumerate(node.operands):
             if isinstance(operand, Ref) and _is_float(region, operand.value):
                 yield from _others(region, site, node, slot, operand.value)
+            elif isinstance(operand, float) and short(node.op) in _WITH_A_NUMBER:
+                yield from _for_number(region, site, node, slot)
 
 
 def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
@@ -57,6 +60,18 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         if _is_float(region, values[0]) and np.shape(region.base[values[0]]) == shape:
             says = f"reads {named(region, values[0])} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
+
+
+def _for_number(region: Region, site: Site, node: Node, slot: int) -> Iterator[Edit]:
+    """Values of the op's own shape that the line's function has, in the place of a number."""
+    here = region.sites[site][-1]
+    line, shape = line_of(region, here), np.shape(region.base[here])
+    for source, values in region.sites.items():
+        if values[-1] in region.names or values[-1] >= here or not _is_float(region, values[-1]):
+            continue
+        if np.shape(region.base[values[-1]]) == shape:
+            says = f"has {named(region, values[-1])} for {node.operands[slot]:.7g} in {short(node.op)}"
+            yield Edit("edit.reads", says, COMBINED, {site: _inside(slot, source)}, line)
 
 
 def _is_float(region: Region, value: int) -> bool:

@@ -122,6 +122,18 @@ def _before_choosing(call: Call) -> Array:
     return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
 
 
+def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
+    """Parts as they are cut: all but the last of one length."""
+
+    def change(call: Call) -> Array:
+        x, axis = np.asarray(call.operands[0]), int(call.operands[1])
+        length = -(-x.shape[axis] // count)
+        parts = np.split(x, range(length, x.shape[axis], length), axis)
+        return np.concatenate([softmax(part, axis) / divisor for part in parts], axis)
+
+    return change
+
+
 def _count(call: Call) -> float:
     return float(np.size(call.operands[0]) / max(np.size(call.plain()), 1))
 
@@ -218,6 +230,11 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "hides keys behind the softmax, not before it": _hidden_behind,
         "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
         "takes softmax of all before it chooses": _of_all,
+        **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
+        **{
+            f"takes softmax of each of {count} parts by itself, divided by {count}": _softmax_of_parts(count, count)
+            for count in (2, 4)
+        },
     },
     "pow": {
         "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),

@@ -13,12 +13,14 @@ from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
-from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, INTEGERS, bfloat16, float16
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
 """Narrower types by name."""
+_QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat", "transpose", "embedding"})
+"""Ops whose results people keep in integers."""
 _HIDDEN = 1e30
 _ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
@@ -56,6 +58,8 @@ def _changed(region: Region, node: Node, base: Array) -> Iterator[Changed]:
         for name, narrow in NARROW:
             yield Changed("edit.rounded", f"rounds the result of {op} to {name}", _rounded(narrow))
             yield Changed("edit.rounded", f"computes {op} in {name}", _in_narrow(narrow))
+    for name, narrow in INTEGERS if op in _QUANTISED and base.dtype.kind == "f" and base.ndim > 1 else ():
+        yield Changed("edit.rounded", f"rounds the result of {op} to {name}", _rounded(narrow), RARE)
     if op in _BY_OP:
         yield from _BY_OP[op](region, node, base)
     if base.dtype.kind == "b" and base.ndim:
@@ -192,7 +196,8 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
         if _stands_for(region.base.get(value), base):
             function = node.lines[-1].function if node.lines else ""
             others = [called(region, operand, function) for place, operand in refs if place != slot]
-            yield slot, f"leaves out {op}{_BESIDE[op]}{others[0]}" if op in _BESIDE and others else f"leaves out {op}"
+            beside = f"{_BESIDE[op]}{others[0]}" if op in _BESIDE and others and others[0] != op else ""
+            yield slot, f"leaves out {op}{beside}"
 
 
 _BESIDE = {"mul": " by ", "div": " by ", "add": " of ", "sub": " of ", "and": " of "}

@@ -1,0 +1,95 @@
+"""What an edit of a mask does to what is seen: which queries see keys that they must not see, or the reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import model_line
+from qwen3_spec.graph import Line
+
+_HIDING = -1e4
+"""A score that is hidden is below it."""
+
+
+class Seen(NamedTuple):
+    """What is seen otherwise, in words, and the line of the scores that the mask is added to, if it is known."""
+
+    says: str
+    reader: Line | None = None
+
+
+def seen(region: Region, edit: Edit) -> Seen | None:
+    """What an edit lets queries see, or hides from them; None where it changes no mask."""
+    edited = region.values(edit)
+    masks = [] if edited is None else [pair for value in region.order if (pair := _mask(region, edited, value))]
+    changed = [(before, after) for before, after in masks if not np.array_equal(before, after)]
+    if not changed:
+        return None
+    before, after = max(changed, key=lambda mask: int((mask[0] != mask[1]).sum()))
+    return Seen(_says(before, after), _reader(region))
+
+
+def _mask(region: Region, edited: dict[int, Any], value: int) -> tuple[Array, Array] | None:
+    """What a mask, or scores with one, show `[..., query, key]`, without the edit and with it."""
+    before, after = (_visible(values.get(value)) for values in (region.base, edited))
+    if before is None or after is None or before.shape != after.shape or before.ndim < 3:
+        return None
+    return None if before.all() and after.all() else (before, after)
+
+
+def _visible(values: Any) -> Array | None:
+    if not isinstance(values, np.ndarray):
+        return None
+    if values.dtype.kind == "b":
+        return values
+    return np.asarray(values > _HIDING) if values.dtype.kind == "f" else None
+
+
+def _says(before: Array, after: Array) -> str:
+    shown, hidden = after & ~before, before & ~after
+    parts = [f"{words} are seen" for words, cells in _shown(before) if (shown & cells).any()]
+    parts += [f"{words} hidden" for words, cells in _hidden(before) if (hidden & cells).any()]
+    count = int((shown | hidden).sum())
+    return f"{', '.join(parts)} ({count} of {before.size} {'cell' if count == 1 else 'cells'})"
+
+
+def _distance(before: Array) -> Array:
+    """How far a key stands behind the query `[query, key]`, negative ahead of it: the last query is the last key's."""
+    queries, keys = before.shape[-2:]
+    return np.arange(keys - queries, keys)[:, None] - np.arange(keys)
+
+
+def _shown(before: Array) -> Iterator[tuple[str, Array]]:
+    """What a hidden key is, with where it is so."""
+    ahead = np.broadcast_to(_distance(before) < 0, before.shape)
+    never = np.broadcast_to(~before.any(-2, keepdims=True), before.shape) & ~ahead
+    yield "keys ahead", ahead
+    yield "padding keys", never
+    yield "keys too far back", ~ahead & ~never
+
+
+def _hidden(before: Array) -> Iterator[tuple[str, Array]]:
+    """What a visible key is, with where it is so."""
+    distance = np.broadcast_to(_distance(before), before.shape)
+    oldest = before & (np.cumsum(before, -1) == 1)
+    yield "each query's own, newest key is", distance == 0
+    yield "the oldest visible key is", oldest & (distance != 0)
+    yield "visible keys are", ~oldest & (distance != 0)
+
+
+def _reader(region: Region) -> Line | None:
+    """The line that adds a mask to scores."""
+    for value in region.order:
+        node, base = region.node(value), region.base[value]
+        visible = _visible(base)
+        if node is None or visible is None or base.dtype.kind != "f" or visible.all():
+            continue
+        if len(np.unique(base[visible])) > 1:  # a mask by itself has zeros alone
+            return model_line(node)
+    return None
