@@ -86,15 +86,19 @@ def _tried(taps: _Taps, by_golden_angles: Callable[[], _Taps], worst: Judged, se
     """The mistakes that reproduce the taps: two at once where no single one does, nor the structure of a weight."""
     if worst.evidence.ops == {"rope"}:
         return _rotation(taps, by_golden_angles(), search)
-    if worst.evidence.ops == {"linear"}:  # two at once take much longer
+    if worst.evidence.ops <= _OF_WEIGHTS:  # two at once take much longer
         alone = explain(taps.blamed, taps.passing, replace(search, pairs=False), taps.further)
-        if certain(alone.explanations)[0] or _follows_from_weight(worst):
+        if certain(alone.explanations)[0] or _has_structure(worst):
             return alone
     return explain(taps.blamed, taps.passing, search, taps.further)
 
 
-def _follows_from_weight(worst: Judged) -> bool:
-    """Whether the numbers of a tap follow from its weight, a few numbers of it changed."""
+_OF_WEIGHTS = frozenset({"linear", "weight_gradient", "norm_weight_gradient", "bias_gradient", "embedding_gradient"})
+"""Ops whose numbers may follow from a weight in which a few are changed, or from some of the terms of a sum."""
+
+
+def _has_structure(worst: Judged) -> bool:
+    """Whether the numbers of a tap follow from its weight, or its terms, with a few numbers changed."""
     structure = [finding for finding in numbers(worst) if finding.name.startswith(("structure.", "weight."))]
     return any(finding.weight >= _REPRODUCED for finding in structure)
 

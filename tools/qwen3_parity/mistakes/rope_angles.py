@@ -13,7 +13,7 @@ from qwen3_parity.mistakes import position_ids as positions
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import Observed, observe
 from qwen3_parity.mistakes.observed import real as real_cells
-from qwen3_parity.mistakes.ranks import FITTED
+from qwen3_parity.mistakes.ranks import FITTED, RARE
 from qwen3_spec import ops
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
@@ -48,6 +48,8 @@ def by_angles(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
         if rule.says.startswith("has position 0"):
             name = "rope.not_applied"
         yield Hypothesis(name, f"turns by wrong positions: it {rule.says}", FIX, partial(_moved, rule), rule.rank + 1)
+    says = "turns by wrong positions: it takes the axis of heads for that of tokens, each head by its own number"
+    yield Hypothesis("rope.other_position", says, FIX, partial(_by_heads, freq), RARE)
     for table in tables:
         name = _NAMES.get(table.name, table.name)
         yield Hypothesis(
@@ -95,6 +97,13 @@ def _moved(rule: positions.Rule, site: Site) -> Result | None:
     table_inputs = _table_inputs(site)
     ids = None if table_inputs is None else rule.change(positions.slots(site, table_inputs[0]))
     return None if table_inputs is None or ids is None else _turned(site, ids, table_inputs[1])
+
+
+def _by_heads(freq: Array, site: Site) -> Result:
+    x = np.swapaxes(np.asarray(heads_first(site.inputs[0], site.config.head_dim), np.float64), 1, 2)
+    ids, factor = np.broadcast_to(np.arange(x.shape[2]), (len(x), x.shape[2])), site.config.attention_factor
+    cos, sin = ops.rope_table.forward(ids, freq, factor)
+    return np.swapaxes(ops.rope.forward(x, cos, sin), 1, 2), np.swapaxes(ops.rope.unit(x, cos, sin), 1, 2)
 
 
 def _paced(rule: frequencies.Rule, site: Site) -> Result | None:

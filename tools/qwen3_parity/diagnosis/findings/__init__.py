@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
 from qwen3_parity.diagnosis.findings.numbers.clamped import clamped
-from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size
+from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size, unrelated
 from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor, key_parts
 from qwen3_parity.diagnosis.findings.numbers.functions import function
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
@@ -56,6 +56,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     rounded_input,
     approximated,
     concentrated,
+    unrelated,
     size,
 )
 """In the order of preference among findings that tell equally much."""

@@ -173,22 +173,22 @@ def _of_input(site: Site) -> Terms | None:
 
 
 def _of_loss(site: Site) -> Terms | None:
-    """The cost of the labels, and that of all tokens alike, which is none of it."""
+    """What all tokens cost together, less the labels' part; that of all tokens alike is none of it."""
     rows, labels = _labelled(site)
     total = np.log(np.exp(rows).sum(1))
-    return _smoothed((total - rows[np.arange(len(labels)), labels]).mean(), (total - rows.mean(1)).mean())
+    return _smoothed(total.mean(), -rows[np.arange(len(labels)), labels].mean(), -rows.mean())
 
 
 def _of_loss_gradient(site: Site) -> Terms | None:
     rows, labels = _labelled(site)
     logits, targets = site.inputs
     alike, of_labels = (np.zeros((len(labels), logits.shape[-1])) for _ in range(2))
-    of_labels[np.arange(len(labels)), labels] = 1
-    alike += 1 / logits.shape[-1]
+    of_labels[np.arange(len(labels)), labels] = -1
+    alike -= 1 / logits.shape[-1]
     parts = []
-    for goal in (of_labels, alike):
+    for values in (np.exp(rows) / np.exp(rows).sum(1, keepdims=True), of_labels, alike):
         part = np.zeros(logits.shape)
-        part[targets != IGNORED_LABEL] = (np.exp(rows) / np.exp(rows).sum(1, keepdims=True) - goal) / len(labels)
+        part[targets != IGNORED_LABEL] = values / len(labels)
         parts.append(part)
     return _smoothed(*parts)
 
@@ -200,10 +200,10 @@ def _labelled(site: Site) -> tuple[Array, Array]:
     return rows - rows.max(1, keepdims=True), labels[counts]
 
 
-def _smoothed(of_labels: Array, alike: Array) -> Terms | None:
-    factors = {f"label smoothing of {by} is on": np.array([1 - by, by]) for by in _SMOOTHINGS}
-    names = ["the labels' part", "the part of label smoothing"]
-    return Terms(np.stack([of_labels, alike]), names, factors, {}, np.array([1.0, 0.0]))
+def _smoothed(probable: Array, of_labels: Array, alike: Array) -> Terms | None:
+    factors = {f"label smoothing of {by} is on": np.array([1, 1 - by, by]) for by in _SMOOTHINGS}
+    names = ["the part of the probabilities", "the labels' part", "the part of label smoothing"]
+    return Terms(np.stack([probable, of_labels, alike]), names, factors, {}, np.array([1.0, 1.0, 0.0]))
 
 
 _TERMS: Mapping[str, Callable[[Site], Terms | None]] = {

@@ -59,7 +59,9 @@ def _applied(region: Region, node: Node, slot: int) -> str:
     if not isinstance(operand, Ref):
         return number(operand) if isinstance(operand, float) else ""
     value, changed = region.base.get(operand.value), region.base.get(main.value)
-    smaller = isinstance(value, np.ndarray) and value.dtype.kind == "f" and np.size(value) < np.size(changed)
+    if not isinstance(value, np.ndarray) or not isinstance(changed, np.ndarray):
+        return ""
+    smaller = value.dtype.kind == "f" and value.size < changed.size
     return named(region, operand.value) if smaller else ""
 
 

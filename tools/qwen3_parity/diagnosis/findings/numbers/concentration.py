@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.cells import indices
+from qwen3_parity.diagnosis.findings.cells import floats, indices
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
@@ -44,6 +44,26 @@ def concentrated(tap: WrongTap) -> Finding | None:
     return Finding("fit.concentrated", says, 0.3 + 0.19 * share)
 
 
+_ALIKE, _MANY = 0.1, 64
+"""The cosine of what has nothing in common, and how many numbers show that."""
+
+
+def unrelated(tap: WrongTap) -> Finding | None:
+    """The numbers have nothing in common with what they should be."""
+    usable = floats(tap)
+    if usable is None or int(usable[2].sum()) < max(_MANY, _NEARLY_ALL * int(tap.judged.sum())):
+        return None
+    actual, truth = (values[usable[2]] for values in usable[:2])
+    sizes = float(np.linalg.norm(actual) * np.linalg.norm(truth))
+    cosine = float(np.vdot(actual, truth)) / sizes if sizes > 0 and np.isfinite(sizes) else 1.0
+    if abs(cosine) >= _ALIKE:
+        return None
+    whose = "its weight is another's, or was never loaded" if "linear" in tap.ops else "another's numbers?"
+    says = f"it has nothing in common with what it should be (cosine {cosine:.2g}): {whose}"
+    return Finding("fit.unrelated", says, 0.3)
+
+
+_NEARLY_ALL = 0.9
 _OTHER_SIZE = 10
 """How many times larger or smaller numbers are of which that is said."""
 

@@ -17,6 +17,8 @@ from qwen3_parity.mistakes.factors import named_by
 
 _FEWEST = 3
 """Cells that tell a factor."""
+_LOGARITHMS = 65
+"""Counts, of ranks say, whose logarithm a number may be off by."""
 _MOST_PARTS = 8
 _SHOWN = 6
 
@@ -30,9 +32,18 @@ def factor(tap: WrongTap) -> Finding | None:
     if ratio == 0:
         return None if actual[tap.judged].any() else Finding("fit.factor", "it is all zero", 1.0)
     words = named_by(ratio, tap.config)
-    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else "")
+    says = f"it is {ratio:.7g} × what it should be" + (f", that is {words}" if words else _more(tap))
     weight = explained(tap, ratio * truth, ratio, fitted=0 if words else 1)
     return worth_saying("fit.factor", says, weight, 0.9 if tap.judged.sum() > 1 else BY_CHANCE)
+
+
+def _more(tap: WrongTap) -> str:
+    """Of a single number also by how much it is larger: a loss with log 2 added."""
+    if tap.truth.size != 1:
+        return ""
+    more = float((tap.actual - tap.truth).ravel()[0])
+    of = next((n for n in range(2, _LOGARITHMS) if abs(abs(more) - math.log(n)) <= max(tap.limits.max(), 1e-9)), 0)
+    return f", or {abs(more):.7g}{f' (log {of})' if of else ''} {'more' if more > 0 else 'less'}"
 
 
 def factor_of(tap: WrongTap) -> float | None:

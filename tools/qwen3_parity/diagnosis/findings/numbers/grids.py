@@ -13,6 +13,8 @@ from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 
 _FEWEST = 8
 """Wrong numbers that a grid is told from."""
+_FEWEST_NARROW = 3
+"""Different ones that a narrower type is told from: by chance one is of it in thousands."""
 _SAMPLED = 4096
 """Wrong numbers that are looked at."""
 _LIKELY = 0.9
@@ -26,7 +28,7 @@ def grid(tap: WrongTap) -> Finding | None:
         return None
     actual, truth, wrong = usable
     values = actual[wrong & (actual != 0)]
-    if len(values) < _FEWEST:
+    if len(np.unique(np.abs(values))) < _FEWEST_NARROW:
         return None
     for name, rounded in (*ROUNDED, *EIGHT_BITS):
         if np.mean(rounded(values) == values) < 0.999:
@@ -35,6 +37,8 @@ def grid(tap: WrongTap) -> Finding | None:
         says = f"its numbers are those of {name}"
         says += ", and right when rounded to it" if near == 1 else ", and differ from the right ones rounded to it"
         return Finding("fit.grid", says, max(near, 0.6))
+    if len(values) < _FEWEST:
+        return None
     samples = [(grouping, _sample(tap, grouping)) for grouping in groupings(truth.shape, tap.axes)]
     for steps in STEPS:
         for grouping, sample in samples:

@@ -11,8 +11,8 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.terms import Terms
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
-_TIMES = 3
-"""How many numbers there must be for each factor that is fitted."""
+_TIMES, _SPARE = 3, 2
+"""How many numbers there must be for each factor that is fitted; beyond the factors, where they are whole."""
 _NEAR = 1e-3
 """Factors this near are the same."""
 _LISTED = 4
@@ -54,11 +54,14 @@ def _solved(tap: WrongTap, terms: Terms, index: Array, count: int) -> Array | No
     np.add.at(parts, index, terms.parts)
     columns = parts[:, tap.judged].T
     cells = columns.any(1)
-    if int(cells.sum()) < _TIMES * count or tap.unit is None:
+    few = int(cells.sum()) < _TIMES * count
+    if int(cells.sum()) < count + _SPARE or tap.unit is None:
         return None
     unit = np.maximum(tap.unit[tap.judged], 1e-300)[:, None]
     columns, actual = columns / unit, tap.actual[tap.judged] / unit[:, 0]
     factors, _, rank, _ = np.linalg.lstsq(columns, actual, rcond=1e-9)
+    if few and np.abs(factors - np.rint(factors)).max() > _NEAR:
+        return None  # so few numbers tell which are left out or counted twice, and no factors
     return factors if rank == count and _fits(tap, terms, factors[index]) else None
 
 
