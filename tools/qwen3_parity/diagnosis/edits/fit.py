@@ -40,7 +40,7 @@ def _descend(free: Free, target: Target, start: float) -> tuple[float, float]:
     number, best, reached = start, math.inf, start
     for _ in range(_STEPS):
         rest = _rest(free, target, number)
-        if rest is None:
+        if rest is None or (best == math.inf and free.plain is not None and _is_hopeless(rest, target)):
             break
         error = float(np.sqrt(np.square(rest).sum()))
         if not math.isfinite(error) or error > 4 * best:
@@ -64,6 +64,14 @@ def _descend(free: Free, target: Target, start: float) -> tuple[float, float]:
             break
         number += change
     return reached, best
+
+
+def _is_hopeless(rest: Array, target: Target) -> bool:
+    """Whether what a first number changes points elsewhere than what is wrong."""
+    wrong = (target.actual - target.truth)[target.cells]
+    moved = wrong - rest
+    size = float(moved @ moved)
+    return size == 0 or target.error**2 - float(moved @ wrong) ** 2 / size > (_HOPELESS * target.error) ** 2
 
 
 def _rest(free: Free, target: Target, number: float) -> Array | None:

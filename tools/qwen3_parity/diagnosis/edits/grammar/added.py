@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
-from qwen3_parity.mistakes.ranks import RARE
+from qwen3_parity.mistakes.ranks import COMBINED, RARE
 
 _ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax"})
 """Ops whose results people run something on."""
@@ -28,10 +28,10 @@ def added(region: Region) -> Iterator[Edit]:
             continue
         line, op = line_of(region, places[0]), short(node.op)
         for name, function in FUNCTIONS.items():
-            yield Edit("edit.added", f"runs {name} on the result of {op}", RARE + 1, {site: _behind(function)}, line)
+            yield Edit("edit.added", f"runs {name} on the result of {op}", COMBINED, {site: _behind(function)}, line)
         if op == "linear":
             says = "scales what linear reads to length 1"
-            yield Edit("edit.added", says, RARE + 1, {site: _before(unit_length)}, line)
+            yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)
     yield from _biases(region)
     norms = {site: blocks[-1] for site, blocks in region.blocks.items()
              if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip

@@ -24,6 +24,8 @@ NEUTRAL: Mapping[str, float] = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 _EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _HIDING = (1e4, 65504.0, 1e9, 100.0)
 """Numbers that are added to hide a key, some of them too small."""
+_TOO_SMALL = (-5.0, -20.0)
+"""Numbers that hide a key in part."""
 _LARGEST = 1e30
 """Numbers from here on are infinities."""
 
@@ -51,6 +53,8 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             if isinstance(value, float) and abs(value) < _LARGEST:
                 words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
+            elif isinstance(value, float) and value < 0:
+                yield Free(_fitted(site, slot, f"hides by {{}}, not by {number(value)}", line), _TOO_SMALL, None)
 
 
 def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:

@@ -75,7 +75,7 @@ def _moved(region: Region, site: Site, slot: int, what: str, near: list[Site]) -
         side = "before it" if there < here else "behind it"
         says = f"applies {what} to the result of {short(node.op) if node else ''} {side}"
         changes = {site: _left_out(1 - slot), target: _with(site, slot)}
-        yield Edit("edit.moved", says, RARE + 1, changes, line_of(region, here))
+        yield Edit("edit.moved", says, RARE + 1.5, changes, line_of(region, here))
 
 
 def _left_out(slot: int) -> Change:

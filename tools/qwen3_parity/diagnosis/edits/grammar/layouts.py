@@ -114,6 +114,8 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         yield "edit.pairs", "takes every second number for a half", RARE, _every_second
         yield "edit.pairs", "takes a half for every second number", RARE, _half
         yield "edit.order", "takes the other part", RARE, _other_part
+        yield "edit.order", "takes the part before it", RARE, _beside(-1)
+        yield "edit.order", "takes the part behind it", RARE, _beside(1)
 
 
 def _repeats(region: Region, op: str, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
@@ -178,8 +180,22 @@ def _splits(region: Region) -> Iterator[Edit]:
         line = line_of(region, places[0])
         says = "has the two parts in each other's place"
         yield Edit("edit.order", says, RARE, {site: _taken(1), second: _taken(0)}, line)
+        says = "cuts the second part off first: the parts begin at the other's length"
+        yield Edit("edit.order", says, RARE, {site: _cut_second_first(0), second: _cut_second_first(1)}, line)
         says = "takes every second number for the halves"
         yield Edit("edit.pairs", says, RARE, {site: _dealt(0), second: _dealt(1)}, line)
+
+
+def _cut_second_first(part: int) -> Change:
+    def change(call: Call) -> Array:
+        first, last = call.operands[0]
+        axis = next((a for a in range(first.ndim - 1, -1, -1) if first.shape[a] != last.shape[a]), -1)
+        if axis < 0:
+            raise ValueError("both parts are of one length")
+        whole, length = np.concatenate([first, last], axis), last.shape[axis]
+        return np.take(whole, range(length) if part else range(length, whole.shape[axis]), axis)
+
+    return change
 
 
 def _dealt(part: int) -> Change:
@@ -306,6 +322,17 @@ def _bounds(call: Call) -> tuple[Array, int, int, int]:
 def _other_end(call: Call) -> Array:
     x, axis, begin, length = _bounds(call)
     return np.take(x, range(x.shape[axis] - length, x.shape[axis]) if begin == 0 else range(length), axis)
+
+
+def _beside(step: int) -> Change:
+    def change(call: Call) -> Array:
+        x, axis, begin, length = _bounds(call)
+        first = begin + step * length
+        if not 0 <= first <= x.shape[axis] - length:
+            raise ValueError("no part is there")
+        return np.take(x, range(first, first + length), axis)
+
+    return change
 
 
 def _every_second(call: Call) -> Array:

@@ -49,7 +49,8 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
     for name, value in region.sources.items():
         if value not in (reads, region.value) and np.shape(region.source(name)) == shape:
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
-            yield Edit("edit.reads", says, COMBINED + 1, {site: _source(slot, name)}, line)
+            rank = COMBINED if op == "add" else COMBINED + 1  # a residual is soon mistaken
+            yield Edit("edit.reads", says, rank, {site: _source(slot, name)}, line)
             for words, join in _JOINED.items():
                 says = f"reads {named(region, reads)} {words} {name.removeprefix('model.')} in {op}"
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
