@@ -1,7 +1,7 @@
 """A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone.
 
-It runs `edits.blocks`, and of the grammar `grammar.added`, `grammar.blocks`, `grammar.order`, `grammar.places`,
-`grammar.reads` and `grammar.siblings`, too.
+It runs `edits.blocks` and `edits.visibility`, and of the grammar `grammar.added`, `grammar.blocks`,
+`grammar.elsewhere`, `grammar.order`, `grammar.places`, `grammar.reads` and `grammar.siblings`, too.
 """
 
 from __future__ import annotations
@@ -51,6 +51,27 @@ WEIGHTED = """variance = hidden_states.pow(2).mean(-1, keepdim=True)
 WEIGHTED_FIRST = """hidden_states = self.weight * hidden_states
         variance = hidden_states.pow(2).mean(-1, keepdim=True)
         return hidden_states * torch.rsqrt(variance + self.variance_epsilon)"""
+SCORES = """attn_weights = torch.matmul(query, key_states.transpose(2, 3)) * scaling
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
+
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32)"""
+SCALED_LATE = """attn_weights = torch.matmul(query, key_states.transpose(2, 3))
+    if attention_mask is not None:
+        attn_weights = attn_weights + attention_mask
+
+    attn_weights = nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32).mul(scaling)"""
+APART = """residual = residual + hidden_states
+
+        # Fully Connected
+        hidden_states = self.post_attention_layernorm(hidden_states)"""
+SUMMED = """hidden_states = residual + hidden_states
+
+        # Fully Connected
+        residual = hidden_states
+        hidden_states = self.post_attention_layernorm(hidden_states)"""
+SQUARES = "hidden_states.pow(2).mean(-1, keepdim=True)"
+SOFTMAX = "nn.functional.softmax(attn_weights, dim=-1, dtype=torch.float32)"
 IN_SOURCE = {
     "a sum for a mean": (NORM, "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
     "no root": (NORM, "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
@@ -87,6 +108,23 @@ IN_SOURCE = {
     "values clamped": (ATTENTION, f"self.v_proj{CUT}", f"self.v_proj{CUT}.clamp(-0.5, 0.5)", "±0.5"),
     "the weight first": (NORM, WEIGHTED, WEIGHTED_FIRST, "by the weight before"),
     "one head for all": ("repeat_kv", "[:, :, None, :, :]", "[:, :1, None, :, :]", "repeats index 0 of axis 1 alone"),
+    "newest key hidden": (ATTEND, "weights + attention_mask", "weights + attention_mask.masked_fill(torch.ones("
+                          "query.shape[2], key.shape[2], dtype=bool).triu(key.shape[2] - query.shape[2]), "
+                          "torch.finfo(query.dtype).min)", "own, newest key is hidden"),
+    "one row of the mask": (ATTEND, "weights + attention_mask", "weights + attention_mask[:, :, -1:]",
+                            "keys ahead are seen"),
+    "hidden too little": (ATTEND, "weights + attention_mask", "weights + attention_mask.clamp(-3.0)", "hides by -3,"),
+    "embeddings scaled": (f"{MOE}Model.forward", "self.embed_tokens(input_ids)",
+                          "self.embed_tokens(input_ids) * self.config.hidden_size**0.5",
+                          "scales embed_tokens by 4, at modeling_qwen3_moe.py:465 in forward, read at"),
+    "the scale behind the softmax": (ATTEND, SCORES, SCALED_LATE, "mul by 0.5 to the result of softmax behind it"),
+    "scores squared": (ATTEND, ".transpose(2, 3)) * scaling",
+                       ".transpose(2, 3)) * torch.matmul(query, key_states.transpose(2, 3))", "has matmul for 0.5"),
+    "the branch alone": (LAYER, SUMMED, APART, "not on the result of add"),
+    "the first channels": (NORM, SQUARES, "hidden_states[..., :4].pow(2).mean(-1, keepdim=True)",
+                           "over the first 4 channels alone"),
+    "softmax of halves": (ATTEND, SOFTMAX, "torch.cat([part.softmax(-1) / 2 for part in attn_weights.chunk(2, -1)],"
+                          " -1)", "of each of 2 parts by itself, divided by 2"),
     "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)

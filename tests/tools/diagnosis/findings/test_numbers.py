@@ -1,6 +1,6 @@
 """What wrong numbers say by themselves: each fit finds what was done to a right tap, and nothing in an honest one.
 
-It runs `numbers.functions` and `numbers.inputs`, too.
+It runs `numbers.functions`, `numbers.concentration` and `numbers.inputs`, too.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
     "noise in one head": ("fit.concentrated", "heads 2", one_head),
     "a dead channel": ("fit.concentrated", "head_dim 3", dead_channel),
     "NaN": ("fit.not_finite", "NaN", not_a_number),
+    "another's numbers": ("fit.unrelated", "nothing in common",
+                          lambda y: np.random.default_rng(7).standard_normal(y.shape).astype(np.float32)),
 }  # fmt: skip
 
 

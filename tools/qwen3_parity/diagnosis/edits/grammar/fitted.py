@@ -82,7 +82,7 @@ def _theta(config: Mapping[str, Any]) -> float | None:
 def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Free:
     def edit(fit: float) -> Edit:
         of_config = named_by(fit, region.network.config)
-        says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config else "")
+        says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config not in ("", number(fit)) else "")
         return Edit("edit.fitted", says, RARE if of_config else RARE + 1, {site: _times(fit)}, line)
 
     return Free(edit, (1.3,), 1.0)
