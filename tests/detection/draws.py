@@ -65,8 +65,13 @@ def alternative(text: str, flags: re.RegexFlag = re.IGNORECASE) -> Alternative:
     return tuple(re.compile(part, flags) for part in text.split(" & "))
 
 
+_LEAVES_OUT = re.compile(r"\bleaves (.{0,80}?) ?\bout\b")
+"""The same in other words: "leaves the mask out", "leaves out the mask", "the mask left out"."""
+
+
 def says(alternatives: Iterable[Alternative], said: str) -> bool:
     """Whether every expression of one of the alternatives matches an answer, its name and its text."""
+    said = said + " " + _LEAVES_OUT.sub(r"\1 left out", said)
     return any(all(part.search(said) for part in parts) for parts in alternatives)
 
 

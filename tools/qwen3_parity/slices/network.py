@@ -68,7 +68,9 @@ class Network:
         """The line of source that calls a module in the one around it; None where the source is not there."""
         if module not in self._calls:
             around, _, name = module.rpartition(".")
-            self._calls[module] = call_of(name, self._lines.get(around, ()), self.golden)
+            within = (lines for path, lines in self._lines.items() if path.startswith(f"{around}."))
+            near = self._lines.get(around) or dict.fromkeys(line for lines in within for line in lines)
+            self._calls[module] = call_of(name, near, self.golden)
         return self._calls[module]
 
     @property

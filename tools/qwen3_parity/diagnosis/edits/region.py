@@ -22,6 +22,8 @@ from qwen3_spec.slices import chooser
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 SMALL = 16
 """Ops of a module that may run on another value."""
+_LOOKING_UP = ("embedding.", "index.")
+"""Ops that read a few rows of their first operand."""
 _OF_A_CALL = 2000
 """What a call of an op costs, in elements that it reads."""
 
@@ -125,8 +127,10 @@ class Region:
     def _cost(self, value: int, env: Mapping[int, Any]) -> int:
         """The work of an op, as it was when it was first computed."""
         if value not in self._costs:
-            reads = [env[read] for read in _node(self.network.graph.node(value)).reads]
-            self._costs[value] = _OF_A_CALL + sum(read.size for read in reads if isinstance(read, np.ndarray))
+            node = _node(self.network.graph.node(value))
+            reads = node.reads[1:] if node.op.startswith(_LOOKING_UP) else node.reads
+            arrays = (env[read] for read in reads)
+            self._costs[value] = _OF_A_CALL + sum(array.size for array in arrays if isinstance(array, np.ndarray))
         return self._costs[value]
 
     def before(self, value: int) -> tuple[str, Array] | None:
@@ -277,6 +281,7 @@ class Region:
         unchanged = bool(changes) and not whole
         for value in sorted(changes.keys() - self._inside):
             before = numbers.lifted(np.asarray(env[value]))
+            self.work += before.size
             site, change = changes[value]
             env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site))
             unchanged = unchanged and _equal(env[value], before)

@@ -67,8 +67,11 @@ def _distance(before: Array) -> Array:
 
 def _shown(before: Array) -> Iterator[tuple[str, Array]]:
     """What a hidden key is, with where it is so."""
-    ahead = np.broadcast_to(_distance(before) < 0, before.shape)
-    never = np.broadcast_to(~before.any(-2, keepdims=True), before.shape) & ~ahead
+    if before.shape[-2] == 1:
+        yield "hidden keys", ~before
+        return
+    never = np.broadcast_to(~before.any(-2, keepdims=True), before.shape)
+    ahead = np.broadcast_to(_distance(before) < 0, before.shape) & ~never
     yield "keys ahead", ahead
     yield "padding keys", never
     yield "keys too far back", ~ahead & ~never

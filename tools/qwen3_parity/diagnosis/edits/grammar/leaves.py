@@ -17,6 +17,8 @@ from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, pa
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import INTEGERS
 
+_LARGEST = 1 << 22
+"""Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
 _HEADS = 64
 """The most heads that rows are cut into."""
 
@@ -32,7 +34,8 @@ def leaves(region: Region) -> Iterator[Edit]:
             yield from _integers(site, base, name, line)
             yield from _wrapped(region, site, name, line)
         elif value in region.names:
-            yield from _parameter(site, base, name, line)
+            if base.size <= _LARGEST:
+                yield from _parameter(site, base, name, line)
             yield from _another(region, site, value)
             yield from _exchange(region, site)
         else:
@@ -173,10 +176,11 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
     def edit(says: str, change: Change) -> Edit:
         return Edit("edit.input", says, PLAIN + 1, {site: change}, line)
 
-    for step in (1, -1):
+    for step in (1, -1) if base.size and base.max() > 1 else ():  # of a mask none of these is a mistake
         yield edit(f"has {name} {step:+d}", _by(lambda x, s=step: x + s))
         yield edit(f"has {name} {step:+d}, the last first", _by(lambda x, s=step: (x + s) % (x.max() + 1)))
-    yield edit(f"doubles {name}", _by(lambda x: 2 * x))
+    if base.size and base.max() > 1:
+        yield edit(f"doubles {name}", _by(lambda x: 2 * x))
     if base.ndim != 2:
         return
     length = base.shape[1]

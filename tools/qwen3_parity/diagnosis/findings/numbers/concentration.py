@@ -58,7 +58,8 @@ def unrelated(tap: WrongTap) -> Finding | None:
     cosine = float(np.vdot(actual, truth)) / sizes if sizes > 0 and np.isfinite(sizes) else 1.0
     if abs(cosine) >= _ALIKE:
         return None
-    whose = "its weight is another's, or was never loaded" if "linear" in tap.ops else "another's numbers?"
+    linear = "linear" in tap.ops
+    whose = "another weight, one that was never loaded, or another input" if linear else "another's numbers?"
     says = f"it has nothing in common with what it should be (cosine {cosine:.2g}): {whose}"
     return Finding("fit.unrelated", says, 0.3)
 
