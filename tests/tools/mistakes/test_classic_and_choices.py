@@ -96,6 +96,7 @@ LOSSES: dict[str, tuple[str, Numbers]] = {
     "ignored labels counted": ("loss.ignored_counted", lambda x, y: costs(x, y).mean()),
     "ignored labels learnt": ("loss.ignored_as_token", lambda x, y: costs(x, y.clamp(min=0)).mean()),
     "mean of rows": ("loss.mean_of_rows", by_rows),
+    "probabilities for logits": ("loss.softmax_twice", lambda x, y: costs(x.softmax(-1), y).sum() / (y != IGNORED).sum()),
 }  # fmt: skip
 test_a_wrong_loss_is_named = named({key: (n, "training/tied", "loss", of(loss)) for key, (n, loss) in LOSSES.items()})
 

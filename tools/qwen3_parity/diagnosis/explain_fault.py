@@ -14,6 +14,7 @@ from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
 from qwen3_parity.diagnosis.faults import Blame, Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings.numbers.factors import factor
 from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import Judged, judged
@@ -90,7 +91,10 @@ def _tried(taps: _Taps, by_golden_angles: Callable[[], _Taps], worst: Judged, se
         alone = explain(taps.blamed, taps.passing, replace(search, pairs=False), taps.further)
         if certain(alone.explanations)[0] or _has_structure(worst):
             return alone
-    return explain(taps.blamed, taps.passing, search, taps.further)
+    shared = wrong_tap(worst)
+    by_one_number = None if shared is None else factor(shared)
+    pairs = search.pairs and (by_one_number is None or by_one_number.weight < 1)  # a number says more than two mistakes
+    return explain(taps.blamed, taps.passing, replace(search, pairs=pairs), taps.further)
 
 
 _OF_WEIGHTS = frozenset({"linear", "weight_gradient", "norm_weight_gradient", "bias_gradient", "embedding_gradient"})

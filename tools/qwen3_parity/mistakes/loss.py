@@ -32,6 +32,8 @@ def loss(site: Site) -> Iterator[Hypothesis]:
         "loss.per_row", "divides by the number of rows", FIX, _divided(lambda labels: float(len(labels))), PLAIN + 1
     )
     yield Hypothesis("loss.mean_of_rows", "takes the mean of each row's mean, not of all labels", FIX, _mean_of_rows)
+    probable = "takes probabilities for logits: the softmax is run twice"
+    yield Hypothesis("loss.softmax_twice", probable, FIX, _of_probabilities, PLAIN + 1)
     for token in sorted({0, int(site.case.training.padding_idx), site.config.vocab_size - 1}):
         says = f"counts ignored labels as token {token}"
         yield Hypothesis("loss.ignored_as_token", says, FIX, _relabelled(partial(learnt, token)), PLAIN + 1)
@@ -50,6 +52,18 @@ def learnt(token: int, labels: Array) -> Array:
 
 def _relabelled(change: Callable[[Array], Array]) -> Compute:
     return OfSite(lambda site: replace(site, inputs=(site.inputs[0], change(site.inputs[1]))))
+
+
+def _of_probabilities(site: Site) -> Result:
+    logits, labels = site.inputs
+    wide = np.asarray(logits, np.float64)
+    wide = np.exp(wide - wide.max(-1, keepdims=True))
+    p = wide / wide.sum(-1, keepdims=True)
+    y, noise = OPS[site.place.op].truth(replace(site, inputs=(p, labels)))
+    unit = unit_of((y, noise))
+    if site.place.op != "loss_gradient":
+        return y, unit
+    return p * (y - (p * y).sum(-1, keepdims=True)), p * (unit + (p * unit).sum(-1, keepdims=True))
 
 
 def _divided(by: Callable[[Array], float]) -> Compute:

@@ -186,6 +186,11 @@ _RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+def _again_from(first: int, s: Slots) -> Array:
+    slots = np.arange(s.ids.shape[1])
+    return np.where(slots >= first, slots - first, s.ids)
+
+
 def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rule]:
     """Every rule that gives other positions here; `longest` is max_position_embeddings where it is known."""
     bounds = sorted({n for n in (window, longest, *range(1, 65), 127, 255, 511, 1023, 2047, 4095, 8191) if n})
@@ -197,6 +202,8 @@ def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rul
     more += [Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), PLAIN + 1) for n in sizes]
     more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), PLAIN + (abs(n) > 1))
              for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
+    more += [Rule("positions.restarted", f"counts from 0 again from slot {n} on", partial(_again_from, n), RARE)
+             for n in range(1, min(s.ids.shape[1], 65))]  # fmt: skip
     for rule in (*_RULES, *more):
         ids = rule.change(s)
         if ids is not None and not np.array_equal(ids, s.ids):

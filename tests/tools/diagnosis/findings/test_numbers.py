@@ -64,6 +64,8 @@ DONE: dict[str, tuple[str, str, Callable[[Array], Array]]] = {
     "an unheard-of function": ("fit.function", "→", lambda y: y + np.float32(0.3) * np.sin(y)),
     "bfloat16": ("fit.grid", "bfloat16", lambda y: torch.tensor(y).bfloat16().float().numpy()),
     "one position late": ("fit.shift", "+1 along query", lambda y: np.roll(y, 1, 1)),
+    "a shard loaded twice": ("fit.shift", "second half along head_dim is a copy of the first",
+                             lambda y: np.concatenate([y[..., :5], y[..., :5]], -1)),
     "heads and channels exchanged": ("fit.axis_order", "head_dim, heads",
                                      lambda y: np.ascontiguousarray(y.swapaxes(2, 3)).reshape(y.shape)),
     "heads in another order": ("from.other_head", "heads", lambda y: y[:, :, [3, 1, 2, 0, 5, 4]]),
@@ -142,7 +144,7 @@ def test_a_mask_is_told_in_counts_and_distances() -> None:
         return mask
 
     says = {finding.name: finding.says for finding in findings(MASK, wrong)}["mask.bands"]
-    assert "-2 slots" in says and "key 2 for query 0 of batch row 0" in says
+    assert "2 slots ahead of the query: later tokens" in says and "key 2 for query 0 of batch row 0" in says
 
 
 def test_a_cache_of_eight_bits_is_told_as_one() -> None:

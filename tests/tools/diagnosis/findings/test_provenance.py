@@ -1,6 +1,6 @@
 """Wrong numbers that stand elsewhere are found there: in another row, slot, head, step, layer, tap or request.
 
-It runs `provenance.matches`, too.
+It runs `provenance.added` and `provenance.matches`, too.
 """
 
 from __future__ import annotations
@@ -52,9 +52,16 @@ def of_tap(name: str, step: int, case: str = RAGGED) -> Array:
     return golden(case)[name, step].values()
 
 
+GATE = "decoder.layers.1.mlp.gate_proj"
 LAST = np.s_[..., 5:]
 FIRST = golden(SECOND).case.after
 HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
+    "another tap added": (RAGGED, "decoder.layers.1.mlp.up_proj", 0, lambda y: y + of_tap(GATE, 0), "from.added",
+        f"it has {GATE} added"),
+    "half of another subtracted": (RAGGED, "decoder.layers.1.mlp.up_proj", 0, lambda y: y - of_tap(GATE, 0) / 2,
+        "from.added", f"it has {GATE} × 0.5 subtracted"),
+    "a shard at column 0": (RAGGED, "logits", 0, lambda y: put(put(y, np.s_[..., :105], y[..., 106:].copy()),
+        np.s_[..., 106:], 0), "from.other_channels", "hold what belongs in vocab 106"),
     "rows in another order": (RAGGED, f"{ATTN}.context", 0, lambda y: y[[0, 2, 1]], "from.other_row",
         "batch rows 1–2 hold what belongs in batch rows 2, 1"),
     "a row for all": (RAGGED, f"{ATTN}.context", 0, lambda y: y[[0, 0, 0]], "from.other_row",

@@ -22,6 +22,7 @@ from qwen3_parity.diagnosis.findings.numbers.places import axis_order, permuted,
 from qwen3_parity.diagnosis.findings.numbers.pooled import pooled_statistic
 from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum, visible_zero
 from qwen3_parity.diagnosis.findings.numbers.values import dropout, not_finite
+from qwen3_parity.diagnosis.findings.provenance.added import added
 from qwen3_parity.diagnosis.findings.provenance.channels import other_channels
 from qwen3_parity.diagnosis.findings.provenance.elsewhere import stands_elsewhere
 from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
@@ -45,6 +46,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     other_channels,
     other_statistic,
     summed,
+    added,
     rows_sum,
     clamped,
     axis_offset,

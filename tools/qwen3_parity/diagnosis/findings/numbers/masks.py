@@ -58,7 +58,7 @@ def _half(half: str, wrong: Array, visible: Array, past: int | None) -> list[str
         batch, query, key = (int(i) for i in at[0])
         text = f"{len(at)} of its {half} are {says}, such as key {key} for query {query} of batch row {batch}"
         if past is not None:
-            text += f", {_span(past + at[:, 1] - at[:, 2])} slots before the query"
+            text += f", {_span(past + at[:, 1] - at[:, 2])}"
         rows = np.unique(at[:, 0])
         if len(rows) < len(wrong):
             text += f", batch rows {', '.join(map(str, rows))} alone"
@@ -67,5 +67,14 @@ def _half(half: str, wrong: Array, visible: Array, past: int | None) -> list[str
 
 
 def _span(distance: Array) -> str:
+    """How far keys stand from the query, in words: behind it, ahead of it, or both."""
+    behind, ahead = distance[distance > 0], -distance[distance < 0]
+    parts = [f"{_slots(behind)} before the query"] if len(behind) else []
+    parts += ["the query's own slot"] if (distance == 0).any() else []
+    parts += [f"{_slots(ahead)} ahead of the query: later tokens"] if len(ahead) else []
+    return " and ".join(parts)
+
+
+def _slots(distance: Array) -> str:
     low, high = int(distance.min()), int(distance.max())
-    return str(low) if low == high else f"{low} to {high}"
+    return f"{low} slot{'s' * (low > 1)}" if low == high else f"{low} to {high} slots"

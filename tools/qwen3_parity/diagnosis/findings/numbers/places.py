@@ -43,6 +43,9 @@ def shift(tap: WrongTap) -> Finding | None:
             whole = stays & tap.judged & np.isfinite(moved)
             if not tap.reproduced(moved)[whole].all() or explained(tap, moved, among=stays) < 1:
                 continue
+            edge = ~stays & tap.judged
+            if by == length // 2 and edge.any() and not tap.wrong[edge].any():
+                return Finding("fit.shift", f"the second half along {name} is a copy of the first", 1.0)
             way = "wrapping around" if explained(tap, moved) == 1 else "the edge aside"
             return Finding("fit.shift", f"it is moved by {by:+d} along {name}, {way}", 1.0)
     return None

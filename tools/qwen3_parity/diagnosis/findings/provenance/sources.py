@@ -65,7 +65,7 @@ def like(tap: WrongTap, name: str) -> list[Key]:
     """The taps before a tap that are another one's in any layer and step, the nearest first."""
 
     def far(key: Key) -> tuple[int, int]:
-        layers, steps = abs(_layer(key[0]) - _layer(name)), tap.step - key[1]
+        layers, steps = abs(layer_of(key[0]) - layer_of(name)), tap.step - key[1]
         return layers + steps, layers
 
     return sorted((key for key in _earlier(tap) if _pattern(key[0]) == _pattern(name)), key=far)
@@ -101,6 +101,6 @@ def _pattern(name: str) -> str:
     return _LAYER.sub("*", name, count=1)
 
 
-def _layer(name: str) -> int:
+def layer_of(name: str) -> int:
     number = _LAYER.search(name)
     return int(number.group(1)) if number else 0
