@@ -89,6 +89,10 @@ def by_rows(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     return (costs(logits, labels).sum(1) / (labels != IGNORED).sum(1)).mean()
 
 
+def of_probabilities(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+    return costs(logits.softmax(-1), labels).sum() / (labels != IGNORED).sum()
+
+
 LOSSES: dict[str, tuple[str, Numbers]] = {
     "shifted again": ("loss.shifted", shifted(1)),
     "own token": ("loss.shifted", shifted(-1)),
@@ -96,7 +100,7 @@ LOSSES: dict[str, tuple[str, Numbers]] = {
     "ignored labels counted": ("loss.ignored_counted", lambda x, y: costs(x, y).mean()),
     "ignored labels learnt": ("loss.ignored_as_token", lambda x, y: costs(x, y.clamp(min=0)).mean()),
     "mean of rows": ("loss.mean_of_rows", by_rows),
-    "probabilities for logits": ("loss.softmax_twice", lambda x, y: costs(x.softmax(-1), y).sum() / (y != IGNORED).sum()),
+    "probabilities for logits": ("loss.softmax_twice", of_probabilities),
 }  # fmt: skip
 test_a_wrong_loss_is_named = named({key: (n, "training/tied", "loss", of(loss)) for key, (n, loss) in LOSSES.items()})
 
