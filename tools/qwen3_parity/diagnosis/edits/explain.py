@@ -8,7 +8,7 @@ from dataclasses import replace
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
-from qwen3_parity.diagnosis.edits.visibility import seen
+from qwen3_parity.diagnosis.edits.visibility import visibility
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
@@ -47,7 +47,7 @@ def _said(fitting: Fitting, fault: Fault, network: Network) -> Fitting:
     """With the place, the line and its code, and what is seen otherwise."""
     said, written = replace(fitting.said, place=fault.place), fitting.edit.line
     first = target(network, *fitting.said.taps[0])
-    otherwise = None if first is None else seen(first.region, fitting.edit)
+    otherwise = None if first is None else visibility(first.region, fitting.edit)
     if otherwise is not None:
         said = replace(said, says=f"{said.says}: {otherwise.says}")
         if written is not None and otherwise.reader not in (None, *written):

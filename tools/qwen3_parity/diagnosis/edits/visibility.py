@@ -24,7 +24,7 @@ class Seen(NamedTuple):
     reader: Line | None = None
 
 
-def seen(region: Region, edit: Edit) -> Seen | None:
+def visibility(region: Region, edit: Edit) -> Seen | None:
     """What an edit lets queries see, or hides from them; None where it changes no mask."""
     edited = region.values(edit)
     masks = [] if edited is None else [pair for value in region.order if (pair := _mask(region, edited, value))]

@@ -86,8 +86,8 @@ def _written(node: Node, network: Network) -> Written | None:
 
 def _caller(lines: Sequence[Line]) -> Line:
     """The line that calls the innermost; of what models share, such as masks, the model's own that asks for it."""
-    own = [line for line in lines[:-1] if line.file.startswith(_MODELS)]
-    return lines[-2] if lines[-1].file.startswith(_MODELS) or not own else own[-1]
+    models = [line for line in lines[:-1] if line.file.startswith(_MODELS)]
+    return lines[-2] if lines[-1].file.startswith(_MODELS) or not models else models[-1]
 
 
 def recorded_line(region: Region, value: int) -> Written | None:

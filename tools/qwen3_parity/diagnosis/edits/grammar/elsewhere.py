@@ -35,10 +35,10 @@ def elsewhere(region: Region) -> Iterator[Edit]:
         if node is None or short(node.op) not in _APPLIED or len(node.operands) < 2:
             continue
         for slot in (0, 1):
-            what = _applied(region, node, slot)
-            if what:
+            applied = _applied(region, node, slot)
+            if applied:
                 near = order[max(at - _FARTHEST, 0) : at + _FARTHEST + 1]
-                yield from _moved(region, site, slot, f"{short(node.op)} by {what}", near)
+                yield from _moved(region, site, slot, f"{short(node.op)} by {applied}", near)
 
 
 def _computes(region: Region, site: Site) -> bool:
@@ -65,7 +65,7 @@ def _applied(region: Region, node: Node, slot: int) -> str:
     return named(region, operand.value) if smaller else ""
 
 
-def _moved(region: Region, site: Site, slot: int, what: str, near: list[Site]) -> Iterator[Edit]:
+def _moved(region: Region, site: Site, slot: int, applied: str, near: list[Site]) -> Iterator[Edit]:
     here, count = region.sites[site][-1], len(region.sites[site])
     for target in near:
         there = region.sites[target][-1]
@@ -73,7 +73,7 @@ def _moved(region: Region, site: Site, slot: int, what: str, near: list[Site]) -
         if target == site or len(region.sites[target]) != count:
             continue
         side = "before it" if there < here else "behind it"
-        says = f"applies {what} to the result of {short(node.op) if node else ''} {side}"
+        says = f"applies {applied} to the result of {short(node.op) if node else ''} {side}"
         changes = {site: _left_out(1 - slot), target: _with(site, slot)}
         yield Edit("edit.moved", says, RARE + 1.5, changes, line_of(region, here))
 
