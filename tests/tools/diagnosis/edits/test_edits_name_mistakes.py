@@ -108,6 +108,8 @@ IN_SOURCE = {
     "values clamped": (ATTENTION, f"self.v_proj{CUT}", f"self.v_proj{CUT}.clamp(-0.5, 0.5)", "±0.5"),
     "the weight first": (NORM, WEIGHTED, WEIGHTED_FIRST, "by the weight before"),
     "one head for all": ("repeat_kv", "[:, :, None, :, :]", "[:, :1, None, :, :]", "repeats index 0 of axis 1 alone"),
+    "channels by heads": (ATTENTION, f"self.q_proj{CUT}", "self.q_proj(hidden_states).unflatten(-1, (2, self.config."
+                          "num_attention_heads, -1)).transpose(-3, -2).flatten(-3).view(hidden_shape)", "heads × "),
     "newest key hidden": (ATTEND, "weights + attention_mask", "weights + attention_mask.masked_fill(torch.ones("
                           "query.shape[2], key.shape[2], dtype=bool).triu(key.shape[2] - query.shape[2]), "
                           "torch.finfo(query.dtype).min)", "own, newest key is hidden"),
