@@ -93,8 +93,9 @@ def _tried(taps: _Taps, by_golden_angles: Callable[[], _Taps], worst: Judged, se
             return alone
     shared = wrong_tap(worst)
     by_one_number = None if shared is None else factor(shared)
-    pairs = search.pairs and (by_one_number is None or by_one_number.weight < 1)  # a number says more than two mistakes
-    return explain(taps.blamed, taps.passing, replace(search, pairs=pairs), taps.further)
+    if by_one_number is not None and by_one_number.weight == 1:  # it says more than two mistakes at once
+        search = replace(search, pairs=False)
+    return explain(taps.blamed, taps.passing, search, taps.further)
 
 
 _OF_WEIGHTS = frozenset({"linear", "weight_gradient", "norm_weight_gradient", "bias_gradient", "embedding_gradient"})

@@ -197,9 +197,10 @@ def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, st
             function = node.lines[-1].function if node.lines else ""
             others = [called(region, operand, function) for place, operand in refs if place != slot]
             beside = f"{_BESIDE[op]}{others[0]}" if op in _BESIDE and others and others[0] != op else ""
-            yield slot, f"leaves out {op}{beside}"
+            yield slot, f"leaves out {'one side of &' if op in _ANDS and not beside else op + beside}"
 
 
+_ANDS = frozenset({"and", "bitwise_and", "logical_and"})
 _BESIDE = {"mul": " by ", "div": " by ", "add": " of ", "sub": " of ", "and": " of "}
 
 
