@@ -25,6 +25,7 @@ CAUSAL, TIED = "training/causal", "training/tied"
 NORM = "gradient.decoder.layers.{layer}.input_layernorm.weight"
 HEAD_NORM = "gradient.decoder.layers.{layer}.merged_attn.q_norm.weight"
 Q = "gradient.decoder.layers.{layer}.merged_attn.q_proj.weight"
+BIAS = "gradient.decoder.layers.{layer}.merged_attn.v_proj.bias"
 SHARED, LOGITS = "gradient.shared.weight", "gradient.logits"
 
 
@@ -98,6 +99,17 @@ def first_layer_alone(y: Array, site: Site) -> Array:
     return np.asarray(sum(passed)).reshape(y.shape)
 
 
+def without_a_row(y: Array, site: Site) -> Array:
+    return y - rows(site.inputs[0][:1]).sum(0)
+
+
+def half_probable(y: Array, site: Site) -> Array:
+    logits, labels = site.inputs
+    wide = np.exp(np.asarray(logits, np.float64) - logits.max(-1, keepdims=True))
+    counts = (labels != -100)[..., None]
+    return y - np.where(counts, wide / wide.sum(-1, keepdims=True), 0) / counts.sum() / 2
+
+
 TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
     "x in place of x / rms": (
         CAUSAL,
@@ -109,6 +121,20 @@ TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
     "of heads": (CAUSAL, HEAD_NORM, not_normalised, "gradient_tokens", "by its RMS: x is summed up, not x / RMS"),
     "a token left out": (CAUSAL, Q, without_a_token, "gradient_tokens", "left out: token [1, 2]"),
     "a batch row twice": (CAUSAL, Q, row_twice, "gradient_tokens", "multiplied by 2: batch row 1"),
+    "a batch row left out of a few numbers": (
+        "training/untied",
+        BIAS,
+        without_a_row,
+        "gradient_tokens",
+        "left out: batch row 0",
+    ),
+    "half of the probabilities": (
+        CAUSAL,
+        LOGITS,
+        half_probable,
+        "gradient_parts",
+        "multiplied by 0.5: the part of the probabilities",
+    ),
     "repeated ids overwrite": (CAUSAL, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "in both stacks": (TIED, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "the first one stays": (CAUSAL, SHARED, overwritten(True), "gradient_tokens", "only the first counts"),

@@ -134,27 +134,17 @@ def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     return change
 
 
-def _affine(call: Call, weight: float | None, bias: float | None) -> list[Any]:
-    """A LayerNorm's operands, without its weight or its bias where None stands for it."""
-    x, shape, *rest = call.operands
-    rest += [None] * (2 - len(rest))
-    return [x, shape, *(each if each is None or keep is not None else None
-                        for each, keep in zip(rest, (weight, bias), strict=False)), *rest[2:]]  # fmt: skip
+def _layer_norm(*, mean: bool, spare: int) -> Change:
+    """A LayerNorm in one op without its mean, or by the deviation of so many numbers less."""
 
+    def change(call: Call) -> Array:
+        x, _, weight, bias, eps = (*call.operands, None, None, None)[:5]
+        x = x - x.mean(-1, keepdims=True) if mean else x
+        square = np.square(x).sum(-1, keepdims=True) / (x.shape[-1] - spare)
+        eps = call.named.get("eps", 1e-5) if eps is None else eps
+        return np.asarray(x / np.sqrt(square + eps) * (1 if weight is None else weight) + (0 if bias is None else bias))
 
-def _as_rms_norm(call: Call) -> Array:
-    x, *rest = _affine(call, 1, 1)
-    eps = rest[3] if len(rest) > 3 else call.named.get("eps", 1e-5)
-    normed = x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps)
-    return np.asarray(normed * (1 if rest[1] is None else rest[1]) + (0 if rest[2] is None else rest[2]))
-
-
-def _unbiased(call: Call) -> Array:
-    x, *rest = _affine(call, 1, 1)
-    eps = rest[3] if len(rest) > 3 else call.named.get("eps", 1e-5)
-    centred = x - x.mean(-1, keepdims=True)
-    normed = centred / np.sqrt(np.square(centred).sum(-1, keepdims=True) / (x.shape[-1] - 1) + eps)
-    return np.asarray(normed * (1 if rest[1] is None else rest[1]) + (0 if rest[2] is None else rest[2]))
+    return change
 
 
 def _count(call: Call) -> float:
@@ -263,10 +253,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
     },
     "layer_norm": {
-        "takes no mean off, as an RMSNorm": lambda call: _as_rms_norm(call),
-        "leaves its weight out": lambda call: call.plain(*_affine(call, None, 1)),
-        "leaves its bias out": lambda call: call.plain(*_affine(call, 1, None)),
-        "divides by the deviation of one less than the count": lambda call: _unbiased(call),
+        "takes no mean off, as an RMSNorm": _layer_norm(mean=False, spare=0),
+        "divides by the deviation of one less than the count": _layer_norm(mean=True, spare=1),
     },
     "topk": {
         "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
