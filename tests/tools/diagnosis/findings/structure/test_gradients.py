@@ -100,7 +100,7 @@ def first_layer_alone(y: Array, site: Site) -> Array:
 
 
 def without_a_row(y: Array, site: Site) -> Array:
-    return y - rows(site.inputs[0][:1]).sum(0)
+    return y - np.sum([rows(dy[:1]).sum(0) for dy in site.inputs], 0)
 
 
 def half_probable(y: Array, site: Site) -> Array:
