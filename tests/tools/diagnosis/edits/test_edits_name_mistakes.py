@@ -185,7 +185,7 @@ def test_what_no_edit_gives_has_no_name(tmp_path: Path) -> None:
 
 
 def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(by_graph, "explain", lambda *_: pytest.fail("nothing is wrong"))
+    monkeypatch.setattr(by_graph, "explain", lambda *_, **__: pytest.fail("nothing is wrong"))
     assert not diagnosed(network(), tmp_path).faults
 
 
@@ -193,7 +193,7 @@ def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fails(*_: Any) -> Any:
+    def fails(*_: Any, **__: Any) -> Any:
         raise ValueError("inhomogeneous")
 
     monkeypatch.setattr(by_graph, "explain", fails)
