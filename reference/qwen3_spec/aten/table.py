@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import Enum
-from functools import cache
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -212,7 +212,7 @@ KERNELS: Mapping[str, Kernel] = {
 """An overload with a row of its own ("max.dim") goes before its op's ("max")."""
 
 
-@cache
+@lru_cache(1024)  # names come from files
 def kernel_of(op: str) -> Kernel | None:
     """What computes an op, by its name with or without its overload ("add.Tensor"); None for one that is not known."""
     return KERNELS.get(op) or KERNELS.get(op.partition(".")[0])

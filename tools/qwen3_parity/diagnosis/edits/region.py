@@ -95,8 +95,7 @@ class Region:
         beside, graph = dict[str, tuple[Region, Block]](), self.network.graph
         numbers = numbers_of(self.key[0])
         for (name, step), value in graph.taps.items():
-            near = numbers_of(name) in (numbers, ()) and (numbers or not numbers_of(name))
-            if step != self.key[1] or not near or graph.node(value) is None:
+            if step != self.key[1] or numbers_of(name) not in (numbers, ()) or graph.node(value) is None:
                 continue
             if value == self.value or value in self._inside or value not in self.network.slices.recorded:
                 continue

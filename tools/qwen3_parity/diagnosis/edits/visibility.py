@@ -10,9 +10,11 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import model_line
+from qwen3_parity.diagnosis.edits.words import model_line, short
 from qwen3_spec.graph import Line
 
+_AXES = 4
+"""Of scores and their masks: batch, heads, query, key."""
 _HIDING = -1e4
 """A score that is hidden is below it."""
 
@@ -26,8 +28,12 @@ class Seen(NamedTuple):
 
 def visibility(region: Region, edit: Edit) -> Seen | None:
     """What an edit lets queries see, or hides from them; None where it changes no mask."""
-    edited = region.values(edit)
-    masks = [] if edited is None else [pair for value in region.order if (pair := _mask(region, edited, value))]
+    edited, attended = region.values(edit), _attended(region)
+    values = [
+        value for value in region.order
+        if isinstance(base := region.base[value], np.ndarray) and base.shape[-2:] in attended
+    ]  # fmt: skip
+    masks = [] if edited is None else [pair for value in values if (pair := _mask(region, edited, value))]
     changed = [(before, after) for before, after in masks if not np.array_equal(before, after)]
     if not changed:
         return None
@@ -35,10 +41,17 @@ def visibility(region: Region, edit: Edit) -> Seen | None:
     return Seen(_says(before, after), _reader(region))
 
 
+def _attended(region: Region) -> set[tuple[int, ...]]:
+    """The numbers of queries and keys of every attention: of a softmax over `[batch, heads, query, key]`."""
+    results = [region.base[value] for value in region.order
+               if (node := region.node(value)) is not None and short(node.op) == "softmax"]  # fmt: skip
+    return {np.shape(result)[-2:] for result in results if np.ndim(result) == _AXES}
+
+
 def _mask(region: Region, edited: dict[int, Any], value: int) -> tuple[Array, Array] | None:
     """What a mask, or scores with one, show `[..., query, key]`, without the edit and with it."""
     before, after = (_visible(values.get(value)) for values in (region.base, edited))
-    if before is None or after is None or before.shape != after.shape or before.ndim < 3:
+    if before is None or after is None or before.shape != after.shape or before.ndim != _AXES:
         return None
     return None if before.all() and after.all() else (before, after)
 

@@ -33,7 +33,7 @@ def added(tap: WrongTap) -> Finding | None:
         whole = round(by)
         by = float(whole) if whole and abs(by - whole) <= _WHOLE else by
         if abs(by) > _WHOLE and tap.reproduced(tap.truth + by * values)[judged].all():
-            times = {1.0: "", -1.0: ""}.get(by, f" × {abs(by):.6g}")
+            times = "" if abs(by) == 1 else f" × {abs(by):.6g}"
             says = f"it has {key[0]}{times} {'added' if by > 0 else 'subtracted'}"
             return Finding("from.added", says, 1.0)
     return None

@@ -14,7 +14,7 @@ _FEWEST = 4
 """Positions beyond the numbers that are fitted."""
 _SPARE = 1.5
 """How many times the numbers that are fitted there must be positions."""
-_LEFT = 0.15
+_LEFT = 0.05
 """The part of the error that may stay: the weight was rounded, too."""
 _ROUNDED = 0.92
 """What a fit says that leaves some of the error."""
