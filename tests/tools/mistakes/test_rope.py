@@ -132,6 +132,18 @@ def test_a_norm_behind_the_rotation_is_named() -> None:
     assert explanations(tap_evidence)[0].says == "normalises after the rotation, not before"
 
 
+def test_a_norm_of_what_was_rotated_first_is_named_where_the_norm_was_recorded() -> None:
+    def wrong(site: Site) -> Array:
+        c, s = (torch.tensor(site.values.value(f"decoder.{table}", site.step))[:, :, None] for table in ("cos", "sin"))
+        y = rotated(torch.tensor(site.inputs[0]).unflatten(-1, (-1, 10)), c, s)
+        y = torch.tensor(site.parameters["weight"]) * y * torch.rsqrt((y * y).mean(-1, keepdim=True) + 1e-6)
+        return y.float().numpy()
+
+    tap_evidence = evidence(CASE, TAP.replace("q_rope", "q_norm"), wrong)
+    (first, *_) = explanations(tap_evidence)
+    assert (first.name, first.says[:30]) == ("rope.before_norm", "norms the rotated projection: ")
+
+
 def test_heads_turned_as_positions_are_named_where_there_are_as_many() -> None:
     tap = "encoder.layers.0.self_attn.q_rope"
 

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.generic import BLOCKS, Counts, casts, clamped, miscou
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, with_config
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.normed import norm as norm_of
+from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, factor_between, likely, observe, settles, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.ranks import COMBINED, FITTED, PLAIN, RARE, Rank
@@ -325,7 +326,28 @@ def weight_of_rows(site: Site) -> Array | None:
     return np.where(squares > 0, fitted, expected)
 
 
+def behind_rotation(site: Site) -> Iterator[Hypothesis]:
+    """QK-norm of what RoPE has turned: in such a network the rotation is no tap behind it."""
+    fix = "norm queries and keys as they are projected, then rotate: x * cos + rotate_half(x) * sin"
+    says = "norms the rotated projection: RoPE stands ahead of QK-norm, not behind it"
+    yield from likely(site, observe(site), [Hypothesis("rope.before_norm", says, fix, _of_turned)])
+
+
+def _of_turned(site: Site) -> Result | None:
+    tables = [site.values.value(f"{site.stack}.{name}", site.step) for name in ("cos", "sin")]
+    x = rows(site)
+    if any(table is None or table.shape != (*x.shape[:2], x.shape[-1]) for table in tables):
+        return None
+    cos, sin = (np.asarray(table, np.float64)[:, :, None] for table in tables)
+    turned, half = x * cos, ops.rope.rotate_half(x) * sin
+    y, unit = normed(site, turned + half, site.parameters["weight"])
+    noise = FLOAT32_ROUNDOFF * 2 * (np.abs(turned) + np.abs(half))
+    root = np.sqrt(mean_square(turned + half) + site.config.rms_norm_eps)
+    gain = np.abs(np.asarray(site.parameters["weight"], np.float64)) / root
+    return y, unit_of((y, unit)) + gain * noise
+
+
 MISTAKES: Mapping[str, Mistakes] = {
     "rms_norm": Mistakes((norm, skips, other_tensors), (other_weight, other_statistic)),
-    "head_norm": Mistakes((norm, other_tensors), (other_weight, other_statistic)),
+    "head_norm": Mistakes((norm, behind_rotation, other_tensors), (other_weight, other_statistic)),
 }
