@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,9 +26,29 @@ _SPREAD = 0.58
 _SMALLEST = 2.0**-126
 _ANGLES = 2 * 2.0**-23
 """Honest libraries' frequencies are up to two spacings of float32 apart."""
-_LATEST = 4
+_HELD = 64 << 20
+"""Bytes of units, and of what they are units of, that are held: a diagnosis asks for those of wrong taps thrice."""
 _CHOOSES = frozenset({"topk", "sort", "max.dim", "min.dim"})
 """Ops that give values and the indices at which they stood."""
+
+
+class _Unit(NamedTuple):
+    """A `unit`, and what it is of."""
+
+    truth: Array
+    counts: Array
+    dtype: str
+    unit: Array
+
+    def is_of(self, truth: Array, counts: Array, dtype: str) -> bool:
+        """Whether it is the unit of these."""
+        same = np.array_equal(self.truth, truth) and np.array_equal(self.counts, counts)
+        return same and self.dtype == dtype
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.truth.nbytes + self.counts.nbytes + self.unit.nbytes
 
 
 @dataclass(frozen=True)
@@ -144,18 +164,17 @@ class Slices:
         return {value: np.asarray(values[value]) for value in targets}
 
     @cached_property
-    def _latest(self) -> dict[int, tuple[Array, Array, str, Array]]:
+    def _latest(self) -> dict[int, _Unit]:
         return {}
 
     def unit(self, value: int, truth: Array, counts: Array, dtype: str = "float32") -> Array:
         """The rounding unit of each element of a value, of the shape of `truth`; `counts` are the cells that count.
 
-        Nobody may write to it: the last few are held, since several taps may be one value.
+        Nobody may write to it: the latest are held.
         """
-        if value in self._latest:
-            before, among, stored, unit = self._latest[value]
-            if stored == dtype and np.array_equal(before, truth) and np.array_equal(among, counts):
-                return unit
+        held = self._latest.get(value)
+        if held is not None and held.is_of(truth, counts, dtype):
+            return held.unit
         squares = np.zeros(truth.shape)
         with np.errstate(all="ignore"):
             for noise in self.draws:
@@ -167,9 +186,10 @@ class Slices:
             among = np.maximum(counts.sum(-1, keepdims=True), 1)
             unit = np.hypot(unit, _NEIGHBOURS * np.sqrt(np.square(unit).sum(-1, keepdims=True) / among))
         unit = np.asarray(unit + _SMALLEST)
-        if len(self._latest) == _LATEST:
+        self._latest.pop(value, None)
+        self._latest[value] = _Unit(truth, counts, dtype, unit)
+        while sum(held.size for held in self._latest.values()) > _HELD:
             del self._latest[next(iter(self._latest))]
-        self._latest[value] = truth, counts, dtype, unit
         return unit
 
 

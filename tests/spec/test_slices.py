@@ -109,3 +109,21 @@ def test_padding_does_not_count(axes: tuple[str, ...], shape: tuple[int, ...], e
 def test_an_encoders_positions_are_taken_where_a_decoders_do_not_fit() -> None:
     decoder, encoder = Positions(np.ones((1, 2), bool)), Positions(np.asarray([[True, False, True]]))
     assert judged((1, 3), ("batch", "query"), [decoder, encoder]).tolist() == [[True, False, True]]
+
+
+def test_units_are_drawn_once_for_each_value_and_what_it_is_said_to_be() -> None:
+    slices = of({})
+    asked = [(value, slices.value(value)) for value in (3, 4, 5, 6, 8, 10)]
+    units = [slices.unit(value, truth, ALL[:, : truth.shape[1]]) for value, truth in asked]
+    again = [slices.unit(value, truth.copy(), ALL[:, : truth.shape[1]]) for value, truth in asked]
+    assert all(unit is held for unit, held in zip(units, again, strict=True))
+    fewer = slices.unit(4, slices.value(4), ALL & np.asarray([True, False]))
+    assert fewer is not units[1] and (fewer != units[1]).any()
+
+
+def test_what_is_held_of_units_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("qwen3_spec.slices._HELD", 300)  # two of 64 + 8 + 64 bytes
+    slices = of({})
+    first, *_, last = [slices.unit(value, slices.value(value), ALL) for value in (3, 4, 5, 6)]
+    assert slices.unit(6, slices.value(6), ALL) is last
+    assert slices.unit(3, slices.value(3), ALL) is not first
