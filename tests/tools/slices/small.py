@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array, Recording, pb, tensor
 from qwen3_golden.recording import plain_provenance
+from qwen3_reference.graph.floors import floors as drawn_floors
 from qwen3_reference.graph.stored import message_of
 from qwen3_spec.graph import Graph, Line, Node, Ref
 
@@ -108,3 +110,14 @@ def recording(values: Values, producer: str, floors: Mapping[str, pb.Floor] | No
     run_ = pb.Run(arithmetic=pb.ARITHMETIC_F32, backend=pb.EAGER if floors else pb.FOREIGN)
     message = message_of(graph(), "Small", "{}") if floors else pb.Graph()
     return Recording(case, plain_provenance(producer), run_, tensors, graph=message)
+
+
+@cache
+def golden() -> Recording:
+    values = run({})
+    bare = recording(values, "qwen3_reference", {"logits": pb.Floor()})
+    return recording(values, "qwen3_reference", {key[0]: floor for key, floor in measured(bare).items()})
+
+
+def measured(bare: Recording) -> dict[tuple[str, int], pb.Floor]:
+    return drawn_floors(graph(), {**inputs(), **weights()}, bare)

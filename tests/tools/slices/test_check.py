@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
-from small import EXPERTS, Change, Values, graph, inputs, recording, run, weights
+from small import EXPERTS, Change, Values, golden, inputs, recording, run, weights
 
 from qwen3_golden import Array, ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.check import check
@@ -15,18 +14,6 @@ from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.check import judged_by_graph
-from qwen3_reference.graph.floors import floors
-
-
-@cache
-def golden() -> Recording:
-    values = run({})
-    bare = recording(values, "qwen3_reference", {"logits": pb.Floor()})
-    return recording(values, "qwen3_reference", {key[0]: floor for key, floor in measured(bare).items()})
-
-
-def measured(bare: Recording) -> dict[tuple[str, int], pb.Floor]:
-    return floors(graph(), {**inputs(), **weights()}, bare)
 
 
 def candidate(leave: tuple[str, ...] = (), **change: Change) -> Recording:

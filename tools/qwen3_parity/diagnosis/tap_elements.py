@@ -14,7 +14,9 @@ from qwen3_parity.judge.elements import Elements, elements
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.slices.judge import judge
 from qwen3_parity.slices.network import network
+from qwen3_parity.slices.ordered import in_golden_order
 from qwen3_parity.slices.run import computing
+from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.scope import counted
 
 _LARGE = 1 << 22
@@ -56,6 +58,7 @@ def _alike(
 def _by_graph(
     golden: Recording, candidate: Recording, keys: Sequence[tuple[str, int]], weights: Mapping[str, Array] | None
 ) -> Iterator[tuple[tuple[str, int], Elements]]:
+    candidate = in_golden_order(graph_of(golden.graph, golden.source), golden, candidate)
     net = None if weights is None else network(golden, candidate, weights)
     for key, golden_tap, ours in _alike(golden, candidate, keys):
         counts = counted(golden_tap, golden)

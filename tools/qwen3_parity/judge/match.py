@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
@@ -156,27 +156,32 @@ def _text(field: str, value: object) -> object:
     return value if isinstance(value, str | int) else [str(entry).strip().replace("\n", " ") for entry in value]  # type: ignore[attr-defined]
 
 
-def parameters_differ(actual: Recording, expected: Recording) -> list[Problem]:
+def other_bytes(actual: Recording, expected: Recording) -> list[str]:
+    """The parameters that were loaded with other bytes, by their digests, in the golden's order."""
+    ours = {item.name: item for item in actual.parameters if item.sha256}
+    return [n.name for n in expected.parameters if n.name in ours and _loaded(ours[n.name]) != _loaded(n)]
+
+
+def parameters_differ(actual: Recording, expected: Recording, excused: Collection[str] = ()) -> list[Problem]:
     """The parameters that were loaded with other bytes, when both recordings say what they loaded.
 
-    One without a digest is a parameter that the recorder could not see.
+    One without a digest is a parameter that the recorder could not see. The bytes of `excused` ones may be others.
     """
     ours = {item.name: item for item in actual.parameters}
     theirs = {item.name: item for item in expected.parameters}
     if not ours or not theirs:
         return []
     count = Counter(item.name for item in actual.parameters)
-    digested = {name for name, item in ours.items() if item.sha256}
     wrong = {
         "listed more than once": [n for n in count if count[n] > 1],
-        "other bytes": [n for n in theirs if n in digested and _loaded(ours[n]) != _loaded(theirs[n])],
+        "other bytes": [n for n in other_bytes(actual, expected) if n not in excused],
         "never loaded": [n for n in theirs if n not in ours],
         "not in the checkpoint": [n for n in ours if n not in theirs],
     }
     return [
         Problem(
             actual.source,
-            f"checkpoint as loaded differs: {_names(names)}",
+            f"checkpoint as loaded differs: {several(names)}",
             expected=f"the golden's {len(theirs)} parameters, by SHA-256, dtype and shape",
             got=f"{len(names)} × {difference}",
             next_step="compare the loader's weight mapping with the parameter names of `qwen3-parity show`",
@@ -190,7 +195,8 @@ def _loaded(item: pb.Parameter) -> tuple[int, tuple[int, ...], bytes]:
     return item.dtype, tuple(item.shape), item.sha256
 
 
-def _names(names: list[str]) -> str:
+def several(names: Sequence[str]) -> str:
+    """Names in words, of many the first ones."""
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more
 

@@ -11,14 +11,16 @@ from threadpoolctl import threadpool_limits
 from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.judge.budgets import headroom, shares
 from qwen3_parity.judge.compare import compare, exact
-from qwen3_parity.judge.match import is_input, parameters_differ, same_case
+from qwen3_parity.judge.match import is_input, parameters_differ, same_case, several
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.predictions import lossy_predictions
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
+from qwen3_parity.slices.loaded import in_another_form
 from qwen3_parity.slices.network import Network, network
+from qwen3_parity.slices.ordered import in_golden_order
 from qwen3_parity.slices.rerouted import Routes, routes
 from qwen3_parity.slices.run import computing
 from qwen3_parity.slices.stored import graph_of
@@ -48,6 +50,7 @@ def judged_by_graph(
     """
     same_case(actual, expected)
     graph = graph_of(expected.graph, expected.source)
+    actual = in_golden_order(graph, expected, actual)
     both = [item for item in expected if not is_input(item, pb.GRAPH) and item.key in actual]
     # Nobody can tell without weights whether another choice was honest: then it excuses nothing.
     rerouted = Routes((), {}, (), ()) if weights is None else routes(graph, expected, actual)
@@ -72,7 +75,24 @@ def judged_by_graph(
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         for item in both:
             alone.append(judge(actual[item.key], item, counted(item, expected), net))
-    return Judged(_with_alone(verdicts, [part.verdict for part in alone]), net, alone)
+    verdicts = _with_alone(verdicts, [part.verdict for part in alone])
+    return Judged(_with_parameters_excused(verdicts, graph, expected, actual, weights), net, alone)
+
+
+def _with_parameters_excused(
+    verdicts: Verdicts, graph: Graph, golden: Recording, candidate: Recording, weights: Mapping[str, Array]
+) -> Verdicts:
+    """Where every tap is right, other bytes of parameters are another form of them, and a note says so."""
+    if verdicts.first_bad is not None or verdicts.no_results:
+        return verdicts
+    excused = in_another_form(graph, golden, candidate, weights)
+    if not excused:
+        return verdicts
+    before, after = parameters_differ(candidate, golden), parameters_differ(candidate, golden, excused)
+    rest = [problem for problem in verdicts.structural if problem not in before]
+    parameters = "parameter is" if len(excused) == 1 else "parameters are"
+    note = f"{len(excused)} {parameters} loaded in a form of the candidate's own, and right in use: {several(excused)}"
+    return replace(verdicts, structural=[*after, *rest], notes=(*verdicts.notes, note))
 
 
 def results(golden: Recording) -> list[tuple[str, int]]:

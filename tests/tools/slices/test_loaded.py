@@ -1,0 +1,58 @@
+"""Weights that a candidate holds in a form of its own are no divergence where all that is computed is right."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from small import PARAMETERS, WIDTH, Values, golden, recording, run, weights
+
+from qwen3_golden import Array, Recording, pb
+from qwen3_parity.check import check
+
+TABLES = ("embed.weight", "layers.0.experts.weight")
+
+
+def parameters(tensors: dict[str, Array]) -> list[pb.Parameter]:
+    return [
+        pb.Parameter(name=name, dtype=pb.F32, shape=array.shape, sha256=hashlib.sha256(array.tobytes()).digest())
+        for name, array in tensors.items()
+    ]
+
+
+def says(change: dict[str, Array], values: Values | None = None) -> tuple[str, tuple[str, ...], list[str]]:
+    """The verdict on a run that loaded these parameters in a changed form: its word, its notes, its rules."""
+    original: Recording = replace(golden(), parameters=parameters(weights()))
+    candidate = replace(recording(run({}) if values is None else values, "port"),
+                        parameters=parameters(weights() | change))  # fmt: skip
+    verdicts = check(original, candidate, weights())
+    return verdicts.word, tuple(verdicts.notes), [problem.rule for problem in verdicts.problems]
+
+
+@pytest.mark.parametrize("name", [name for name in PARAMETERS if name not in TABLES])
+def test_a_matrix_in_another_form_is_a_note_where_every_tap_is_right(name: str) -> None:
+    word, notes, _ = says({name: weights()[name] + np.float32(1)})
+    assert word == "parity"
+    assert notes == (f"1 parameter is loaded in a form of the candidate's own, and right in use: {name}",)
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_nobody_excuses_the_rows_of_a_table_that_are_not_read(name: str) -> None:
+    word, _, rules = says({name: weights()[name] + np.float32(1)})
+    assert word == "divergence" and rules == [f"checkpoint as loaded differs: {name}"]
+
+
+def test_a_table_times_the_root_of_its_width_is_known() -> None:
+    word, _, _ = says({"embed.weight": weights()["embed.weight"] * np.float32(WIDTH**0.5)})
+    assert word == "parity"
+
+
+def test_where_a_tap_is_wrong_or_the_result_is_missing_nothing_is_excused() -> None:
+    change = {"head.weight": weights()["head.weight"] * np.float32(1.01)}
+    wrong = run({}, weights() | change)
+    word, _, rules = says(change, wrong)
+    assert word == "divergence" and "checkpoint as loaded differs: head.weight" in rules
+    fewer = {name: value for name, value in run({}).items() if name != "logits"}
+    assert "checkpoint as loaded differs: head.weight" in says(change, fewer)[2]

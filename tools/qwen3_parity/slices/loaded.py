@@ -1,0 +1,66 @@
+"""Parameters that a candidate holds in a form of its own, and computes the same with.
+
+A loader may add the 1 of `1 + weight`, fold a scale in, or order the rows of queries otherwise. Where every tap is
+right, nothing that was computed comes of other weights; but of a table only the rows that were asked for are read.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from qwen3_golden import Array, Recording
+from qwen3_parity.judge.match import other_bytes
+from qwen3_spec.aten.table import Kind, kernel_of
+from qwen3_spec.graph import Graph
+
+_ROWS = frozenset({"embedding", "index", "index_select", "gather"})
+"""Ops that read some rows of a table."""
+
+
+def in_another_form(graph: Graph, golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> list[str]:
+    """The parameters with other bytes that right taps excuse: all but tables, and tables times the embeddings' scale.
+
+    Of the other tables nobody knows the rows that the case does not read.
+    """
+    ours, excused = {item.name: item.sha256 for item in candidate.parameters}, list[str]()
+    for name in other_bytes(candidate, golden):
+        read = _read_as(graph, golden, name)
+        if read and (not _is_table(graph, read) or ours[name] in _scaled(golden, weights[read])):
+            excused.append(name)
+    return excused
+
+
+def _read_as(graph: Graph, golden: Recording, name: str) -> str:
+    """The graph's name of a parameter: a tied one has a single name there; "" for one that nothing reads."""
+    digests = {item.name: item.sha256 for item in golden.parameters}
+    return next((read for read in (name, *graph.parameters)
+                 if read in graph.parameters and digests.get(read) == digests[name]), "")  # fmt: skip
+
+
+def _is_table(graph: Graph, name: str) -> bool:
+    """Whether some op reads only rows of a parameter, however it was turned before."""
+    turned, first = {graph.leaves[name]}, len(graph.leaves)
+    for value, node in enumerate(graph.nodes, first):
+        source = node.reads[:1]
+        if source and source[0] in turned:
+            op, kernel = node.op.partition(".")[0], kernel_of(node.op)
+            if op in _ROWS:
+                return True
+            if kernel is not None and kernel.kind is Kind.MOVE:
+                turned.add(value)
+    return False
+
+
+def _scaled(golden: Recording, table: Array) -> list[bytes]:
+    """The digests of a table times the root of its width."""
+    try:
+        width = json.loads(golden.graph.config).get("hidden_size", table.shape[-1])
+    except (ValueError, AttributeError):
+        width = table.shape[-1]
+    scale = np.float32(math.sqrt(width)) if isinstance(width, int) and width > 0 else np.float32(1)
+    return [hashlib.sha256(np.ascontiguousarray(table * scale, "<f4").tobytes()).digest()]
