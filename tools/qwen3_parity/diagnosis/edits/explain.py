@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.edit import Edit, Written
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.edits.visibility import visibility
+from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
@@ -53,9 +54,19 @@ def _said(fitting: Fitting, fault: Fault, network: Network) -> Fitting:
         if written is not None and otherwise.reader not in (None, *written):
             written = written._replace(reader=otherwise.reader)
     if written is not None:
-        line, caller, reader = written
+        line, caller, reader = written if first is None else _called_here(written, fitting.edit, first)
         called = "" if caller is None else f", called at {caller.file}:{caller.number}"
         read = "" if reader is None else f", read at {reader.file}:{reader.number}"
         fix = text_of(line, network.golden) or f"as in {place_of(line)}"
         said = replace(said, says=f"{said.says}, at {place_of(line)}{called}{read}", fix=fix)
     return fitting._replace(said=said)
+
+
+def _called_here(written: Written, edit: Edit, target: Target) -> Written:
+    """The lines of an edit with the one that calls it at this place: none where it is called at several."""
+    region = target.region
+    lines = [line_of(region, value) for site in edit.changes if site.file for value in region.at(site)]
+    callers = {each.caller for each in lines if each is not None and each.line == written.line}
+    if written.caller is None or not callers:
+        return written
+    return written._replace(caller=callers.pop() if len(callers) == 1 else None)

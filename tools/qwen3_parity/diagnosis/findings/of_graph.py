@@ -35,6 +35,10 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         tap = network.candidate.get(name, step)
         return None if tap is None else in_float64(tap.values())
 
+    def golden(name: str, step: int) -> Array | None:
+        tap = network.golden.get(name, step)
+        return None if tap is None else in_float64(tap.values())
+
     def again(read: Key, values: Array) -> Array | None:
         number = order.get(read)
         if number is None or number not in network.slices.reads(value):
@@ -59,4 +63,5 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         product=partial(product_of, network, key, most),
         wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),
         again=again,
+        golden=golden,
     )

@@ -36,6 +36,10 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         place = run.place(name)
         return () if place is None else tuple(place.axes)
 
+    def golden(name: str, step: int) -> Array | None:
+        tap = None if run.golden is None else run.golden.get(name, step)
+        return None if tap is None else in_float64(tap.values())
+
     def again(key: Key, values: Array) -> Array | None:
         if evidence.others or key not in reads:
             return None
@@ -65,6 +69,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         terms=partial(terms_of, judged),
         wide=evidence.dtype in (pb.F32, pb.F64),
         again=again,
+        golden=golden,
     )
 
 

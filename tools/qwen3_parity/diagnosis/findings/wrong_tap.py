@@ -37,7 +37,7 @@ class WrongTap:
     `product` gives the matrix product that makes the tap, `terms` the terms of the sum that it is, None where it is
     none.
     `wide`: its floats are stored in float32 or float64. `again` is the truth once a tap that it reads, by its key, has
-    other values; None where nobody can say.
+    other values; None where nobody can say. `golden` gives the golden's own taps, as `recorded` does the candidate's.
     """
 
     key: Key
@@ -59,6 +59,7 @@ class WrongTap:
     terms: Callable[[], Terms | None] = field(default=lambda: None, repr=False)
     wide: bool = True
     again: Callable[[Key, Array], Array | None] = field(default=lambda key, values: None, repr=False)
+    golden: Callable[[str, int], Array | None] = field(default=lambda name, step: None, repr=False)
 
     @property
     def name(self) -> str:

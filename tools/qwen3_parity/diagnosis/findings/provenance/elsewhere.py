@@ -20,6 +20,8 @@ _NEAR = 1e-3
 """How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
 _FAR = 0.01
 """How far it may be at most, of that size, whatever is allowed for what it should be."""
+_SAME = 1e-4
+"""How near numbers of the golden are that are the same, of the largest of their vector."""
 _LEAST = 0.5
 """The share of the wrong numbers that must stand elsewhere."""
 _FEWEST = 3
@@ -113,11 +115,29 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= limits[pairs[:, 0]]) | ~judged[pairs[:, 0]]
     nameless = _nameless(values, judged)
     pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
+    pairs = pairs[~_by_right(tap, grain, every, pairs, where)]
     maps = mapped(pairs, grain.at, source, of)
     for content in (_ZEROS, _INFINITE, _CONSTANT):
         numbers = np.flatnonzero(nameless == content)
         maps += [Held(content, numbers, grain.at[numbers], grain.at[numbers])] if len(numbers) else []
     return _weighed(tap, grain, every, maps)
+
+
+def _by_right(
+    tap: WrongTap, grain: _Grain, every: Sequence[Source], pairs: Array, where: tuple[Array, ...]
+) -> Array:
+    """Bool for each pair, True = in the golden, too, both places hold the same: one token that comes again, say."""
+    golden = tap.golden(*tap.key)
+    if golden is None or golden.shape != tap.truth.shape or not len(pairs):
+        return np.zeros(len(pairs), bool)
+    here = _at(grain, golden, where)
+    there, *_ = _rows(grain, [replace(source, values=_golden(source)) for source in every], here.shape[1])
+    off = np.abs(there[pairs[:, 1]] - here[pairs[:, 0]])
+    return np.asarray((off <= _SAME * np.abs(here).max(axis=1)[pairs[:, 0], None]).all(axis=1))
+
+
+def _golden(source: Source) -> Array:
+    return np.full(source.values.shape, np.nan) if source.golden is None else source.golden
 
 
 def _nameless(values: Array, judged: Array) -> Array:

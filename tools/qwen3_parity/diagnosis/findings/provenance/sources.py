@@ -17,12 +17,16 @@ _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
 
 @dataclass(frozen=True)
 class Source:
-    """Numbers with their form; `says` what they are, at a place; `kind` is the finding's, "" for the tap's truth."""
+    """Numbers with their form; `says` what they are, at a place; `kind` is the finding's, "" for the tap's truth.
+
+    `golden` are those that stand there in the golden, where that is known.
+    """
 
     kind: str
     says: str
     values: Array = field(repr=False)
     form: Form
+    golden: Array | None = field(default=None, repr=False)
 
 
 def sources(tap: WrongTap) -> list[Source]:
@@ -79,7 +83,9 @@ def recorded(tap: WrongTap, key: Key, of: str = "") -> Iterator[Source]:
     if values is not None and values.dtype.kind == "f" and values.ndim == len(axes):
         name = "this tap" if key[0] == tap.name else key[0]
         when = "" if key[1] == tap.step else f" of step {key[1]}"
-        yield Source(kind, f"{name}{when}, at {PLACE}", values, form_of(axes, values.shape))
+        golden = tap.golden(*key)
+        golden = None if golden is None or golden.shape != values.shape else golden
+        yield Source(kind, f"{name}{when}, at {PLACE}", values, form_of(axes, values.shape), golden)
 
 
 def _of_request(tap: WrongTap) -> Iterator[Source]:
