@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from qwen3_golden import GOLDEN_ROOT, ParityError
+from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
 from qwen3_parity.commands import CASE_OR_FILE, FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
@@ -27,9 +27,12 @@ if TYPE_CHECKING:
 @click.argument("golden", shell_complete=CASE_OR_FILE)
 @click.argument("dump", required=False, type=FILE)
 @click.option("--impl", help="The model, as package.module:factory.")
+@click.option("--model", type=FILE, metavar="DIR", help="The checkpoint of a captured golden  [default: beside it]")
 @click.option("--out", type=FILE, default="names.toml", show_default=True, help="The name map.")
 @output_options("")
-def match_names(golden: str, dump: Path | None, impl: str | None, out: Path, output: Output) -> None:
+def match_names(
+    golden: str, dump: Path | None, impl: str | None, model: Path | None, out: Path, output: Output
+) -> None:
     """Propose which module of a torch model, or array of a DUMP, is which tap of GOLDEN, a file or a case's name.
 
     From order, shapes and numbers; each entry says how sure it is. A model's factory gets the case and its checkpoint
@@ -42,7 +45,7 @@ def match_names(golden: str, dump: Path | None, impl: str | None, out: Path, out
 
     if (dump is None) == (impl is None):
         raise click.UsageError("give a DUMP, or a model with --impl")
-    case = cases.golden(golden)
+    case = cases.golden(golden, model=model)
     if dump is not None:
         from qwen3_parity.recording.dumps.match_dump import match_dump
 
@@ -86,14 +89,13 @@ def _of_model(model: str, case: Case, output: Output) -> tuple[list[Match], list
     """The entries for a factory's model, and the taps that it has no place for."""
     from torch import nn
 
-    from qwen3_parity.checkpoints.weights import checkpoint_directories
     from qwen3_parity.recording.match_names import match_names as match
     from qwen3_parity.recording.record import foreign_code, load_factory
 
     with output.progress(f"building {model}"):
         build = load_factory(model)
         with foreign_code(case.golden.case):
-            module = build(case.golden.case, checkpoint_directories(case.golden.case, GOLDEN_ROOT / "checkpoints"))
+            module = build(case.golden.case, case.directories)
     if not isinstance(module, nn.Module):
         raise ParityError(
             model,

@@ -23,6 +23,8 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.precision import held_by_all
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import LAYER, whereabouts
 from qwen3_parity.judge.budgets import headroom
@@ -58,7 +60,9 @@ def diagnose_by_graph(
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = _faults(judged, search, int(effort * ENOUGH))
-    return Diagnosis(verdicts, [part.verdict for part in judged.alone], faults, [], [], failures=search.failures)
+    alone = [part.verdict for part in judged.alone]
+    means = [] if faults else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
+    return Diagnosis(verdicts, alone, faults, [], [], failures=search.failures, meaning=means)
 
 
 def pattern(name: str) -> str:
@@ -142,7 +146,7 @@ def _explained(place: _Place, network: Network) -> Explained:
     tap = wrong_tap(worst, network)
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
-    numbers = [] if tap is None else findings(tap, alike)
+    numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
     explanations, no_names = certain([fitting.said for fitting in searched.fitting])
     explanations, no_names = outranked(explanations, no_names, numbers)
     known = bool(explanations) and explanations[0].certain

@@ -19,6 +19,7 @@ from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import Judged, judged
 from qwen3_parity.diagnosis.positions import Cells
+from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.op_verdict import OpVerdict
@@ -162,7 +163,7 @@ def numbers(tap: Judged, others: Sequence[Judged] = ()) -> list[Finding]:
     if shared is None:
         return [other_shape(tap.evidence.site.place.axes, tap.truth[0].shape, tap.evidence.actual.shape)]
     alike = [further for judged in others if judged.key != tap.key and (further := wrong_tap(judged)) is not None]
-    return findings(shared, alike)
+    return held_by_all(findings(shared, alike), alike)
 
 
 def _of_the_rest(tap: Judged) -> list[Finding]:

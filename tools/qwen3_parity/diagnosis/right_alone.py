@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from qwen3_golden import pb
 from qwen3_parity.diagnosis.faults import Blame
 from qwen3_parity.diagnosis.own_angles import Angles
 from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 _FEW = 3
+_NAMES: dict[int, str] = {
+    pb.ARITHMETIC_F32: "float32",
+    pb.ARITHMETIC_BF16: "bfloat16",
+    pb.ARITHMETIC_F16: "float16",
+    pb.ARITHMETIC_F64: "float64",
+}
+"""Arithmetics as people say them."""
 
 
 def meaning(verdicts: Verdicts, blame: Blame, angles: Angles | None) -> list[str]:
@@ -27,6 +36,31 @@ def meaning(verdicts: Verdicts, blame: Blame, angles: Angles | None) -> list[str
     ]
     causes = _unjudged(blame)
     return [*lines, *(causes if causes or angles is not None else _largest(blame))]
+
+
+def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.Arithmetic) -> list[str]:
+    """As `meaning`, of a case of mode GRAPH, none of whose slices is wrong; `golden` is the golden's arithmetic."""
+    over = [tap for tap in verdicts.taps if not tap.passed and tap.metrics is not None]
+    if not over:
+        return []
+    nan = next((tap for tap in over if tap.metrics is not None and tap.metrics.nonfinite_actual), None)
+    if nan is not None:
+        return [
+            f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it: a token "
+            "that sees no key divides 0 by 0 in its softmax, as padding does; give it zeros, or let it see itself"
+        ]
+    names = [_NAMES.get(arithmetic, "another arithmetic") for arithmetic in (verdicts.arithmetic, golden)]
+    if names[0] != names[1]:
+        return [
+            f"every op is right on its own inputs in {names[0]}, and the golden's run was in {names[1]}: measure the "
+            f"whole run by a golden in {names[0]}, as `capture --model DIR --dtype {names[0]}` makes one"
+        ]
+    first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
+    unjudged = [verdict.name for verdict in alone if verdict.reason]
+    if unjudged:
+        reasons = {verdict.reason: None for verdict in alone if verdict.reason}
+        return [first, _named("; ".join(reasons), list(dict.fromkeys(unjudged)))]
+    return [f"{first}: look at what its ops are given, not at how they compute"]
 
 
 def _unjudged(blame: Blame) -> list[str]:

@@ -6,14 +6,37 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from qwen3_golden import Array, Tensor, pb
+from qwen3_golden import Array, ParityError, Tensor, pb
 from qwen3_golden.dtypes import ARITHMETIC
 from qwen3_parity.judge.tap_verdict import is_exact
 
+BY_NAME = {
+    "float32": pb.ARITHMETIC_F32,
+    "bfloat16": pb.ARITHMETIC_BF16,
+    "float16": pb.ARITHMETIC_F16,
+    "float64": pb.ARITHMETIC_F64,
+    "other": pb.ARITHMETIC_OTHER,
+}
+"""What somebody may say that a run computed in; "other" is lossy: quantised."""
 _ENOUGH, _DIFFERENT = 64, 16
 """So many numbers that are not 0, with so many different fractions, have no few bits by chance."""
 _TABLES = ("cos", "sin", "inv_freq")
 """Ops that a model in a narrow type may compute in float32."""
+
+
+def arithmetic_of(value: object) -> pb.Arithmetic:
+    """The schema's arithmetic of a name, or of its own number; raises `ParityError` for anything else."""
+    if isinstance(value, str):
+        value = BY_NAME.get(value, dict(pb.Arithmetic.items()).get(value, value))
+    if isinstance(value, int) and value in pb.Arithmetic.values():
+        return value  # type: ignore[return-value]
+    raise ParityError(
+        "recording.arithmetic",
+        "a run is in no such arithmetic",
+        expected=", ".join(BY_NAME),
+        got=repr(value),
+        next_step='say what it computed in: "other" for a quantised engine',
+    )
 
 
 @dataclass

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from qwen3_golden import GOLDEN_ROOT, Array, ParityError, Recording, Tensor, pb, read
+from qwen3_parity.checkpoints.graph_weights import directory_of
 from qwen3_parity.checkpoints.weights import checkpoint_directories, checkpoints_of, weights_of
 from qwen3_parity.judge.golden_path import golden_path
 
@@ -42,8 +43,7 @@ class Case:
     @property
     def checkpoint(self) -> Path:
         """The directory of the case's weights; raises `ParityError` when it is not there, or the case has none."""
-        root = checkpoints_of(self.path) if self.is_graph else GOLDEN_ROOT / "checkpoints"
-        directories = checkpoint_directories(self.golden.case, root, self.model)
+        directories = self.directories
         if not directories:
             raise ParityError(
                 self.name,
@@ -53,6 +53,18 @@ class Case:
                 next_step="build the model as it was built for the golden, or capture one with --model",
             )
         return next(iter(directories.values()))
+
+    @property
+    def directories(self) -> dict[str, Path]:
+        """The directories of the case's weights by role; of a golden with a graph also the one that it lies in.
+
+        Raises `ParityError` for one that is not there.
+        """
+        case, model = self.golden.case, self.model
+        if self.is_graph and model is None:
+            model = directory_of(self.golden, GOLDEN_ROOT / "checkpoints")
+        root = checkpoints_of(self.path) if self.is_graph else GOLDEN_ROOT / "checkpoints"
+        return checkpoint_directories(case, root, model)
 
     @property
     def weights(self) -> Mapping[str, Array]:
@@ -158,7 +170,7 @@ class Case:
         return {name: torch.from_numpy(np.ascontiguousarray(array)) for name, array in cut.items()}
 
 
-def golden(name: str | Path | Case, *, model: Path | None = None) -> Case:
+def golden(name: str | Path | Case, *, model: str | Path | None = None) -> Case:
     """The golden of a case's name ("decoder/plain") or a file; `model` is the checkpoint of a captured case.
 
     Raises `ParityError` when there is none.
@@ -166,7 +178,7 @@ def golden(name: str | Path | Case, *, model: Path | None = None) -> Case:
     if isinstance(name, Case):
         return name
     path = golden_path(str(name))
-    return Case(path, read(path), model)
+    return Case(path, read(path), None if model is None else Path(model))
 
 
 def _ids_among(arrays: Mapping[str, Array], where: object) -> str:

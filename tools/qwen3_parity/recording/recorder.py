@@ -21,7 +21,7 @@ from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.origins import Origin, written
 from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
-from qwen3_parity.recording.arithmetic import Widened
+from qwen3_parity.recording.arithmetic import Widened, arithmetic_of
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.graph_steps import cut_into_steps
 from qwen3_parity.recording.graph_taps import tap_called
@@ -39,9 +39,9 @@ class Recorder:
     `recording[name, :] = array` is all steps in one array, as a forward over every slot makes it. `path` is the file,
     whole when the `with` has ended; anything that takes a path takes the recorder. `left_out` says of patterns of taps
     why they were not recorded, `origins` of taps which line of the user's code makes them. `arithmetic` is said by who
-    knows it; `stored` is that of the numbers' type, which counts where nothing is said and float32 has more in it than
-    a narrower type. `golden_choices`: the run was given the golden's choices of experts (`case.golden[name, step]`) and
-    made none of its own.
+    knows it, as "bfloat16" or "other" as well; `stored` is that of the numbers' type, which counts where nothing is
+    said and float32 has more in it than a narrower type. `golden_choices`: the run was given the golden's choices of
+    experts (`case.golden[name, step]`) and made none of its own.
     """
 
     case: Case
@@ -59,6 +59,9 @@ class Recorder:
     _widened: Widened = field(default_factory=Widened)
     _keys: set[tuple[str, int]] = field(default_factory=set)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        super().__setattr__(name, arithmetic_of(value) if name == "arithmetic" else value)
 
     def __fspath__(self) -> str:
         return str(self.path)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -13,17 +13,20 @@ from rich.text import Text
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.judge.budgets import percent
+from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.diagnosis.precision import summary as summary_of_bits
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
+from qwen3_parity.judge.verdict import Problem
 from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
-from qwen3_parity.report.verdicts import of_budget, own_error, summary
+from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summary
 
 MISPLACED = "recorded at another place, no bug: without it everything that reads it is right"
 TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
 """What is said of a misplaced tap, and why it is no parity."""
 UNKNOWN = "no known mistake reproduces it"
+FEW_BITS = "its numbers are in few bits"
 _TAPS = 16
 _FLIPS = 5
 _EACH = 4
@@ -54,8 +57,10 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    lossy = summary_of_bits(diagnosis.faults)
+    parts += [Text(lossy, style="yellow")] if lossy else []
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
-    for fault in diagnosis.faults:
+    for fault in sorted(diagnosis.faults, key=in_few_bits):
         parts += explained(fault, every=every)
     parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
     parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
@@ -67,8 +72,14 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     if diagnosis.faults:
         parts.append(_errors(diagnosis, None if every else _TAPS))
     elif verdicts.exit_code:
-        parts += [Text(str(problem)) for problem in verdicts.problems[: None if every else 3]]
+        parts += [Text(str(_beyond(problem, diagnosis))) for problem in verdicts.problems[: None if every else 3]]
     return Group(*parts)
+
+
+def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
+    """A problem of a run whose ops are all right, which need not be sent here once more."""
+    diagnosed = problem.next_step.startswith("qwen3-parity diagnose")
+    return replace(problem, next_step="what is said above") if diagnosed and diagnosis.meaning else problem
 
 
 def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
@@ -127,7 +138,8 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     if fault.is_known:
         lines += [*names, *([Text("  what the numbers say:")] if says else []), *says]
     elif says:
-        lines += [Text(f"  {UNKNOWN}; what the numbers say{where}:"), *says, *names]
+        heading = FEW_BITS if in_few_bits(fault) else f"{UNKNOWN}; what the numbers say"
+        lines += [Text(f"  {heading}{where}:"), *says, *names]
     else:
         lines += names if names or fault.source else [Text(f"  {UNKNOWN}")]
     lines += [Text(f"  {line}") for line in unexplained(fault, most)]
@@ -174,7 +186,7 @@ def _errors(diagnosis: Diagnosis, most: int | None) -> Table:
         if (tap := whole.get((op_verdict.name, op_verdict.step))) is not None and not (tap.passed and op_verdict.passed)
     ]
     for op_verdict, tap in rows[:most]:
-        cells = [op_verdict.name, str(op_verdict.step), percent(tap.share), own_error(op_verdict)]
+        cells = [op_verdict.name, str(op_verdict.step), in_the_run(tap), own_error(op_verdict)]
         table.add_row(*cells, style=None if op_verdict.passed else "red")
     if most is not None and len(rows) > most:
         table.add_row(f"… and {len(rows) - most} more", "", "", "")
@@ -205,6 +217,7 @@ def _fault(fault: Explained) -> dict[str, Any]:
         "alone_share": plain(fault.fault.worst.share),
         "explanations": list(map(explanations.to_json, fault.explanations)),
         "untried": fault.untried,
+        "few_bits": in_few_bits(fault),
         "findings": [plain(asdict(finding)) for finding in fault.findings],
         "record_next": fault.record,
         "origin": None if fault.origin is None else fault.origin._asdict(),

@@ -9,12 +9,11 @@ from qwen3_golden.errors import printable
 from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.folder.levels import reached
-from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.report import folder as folders
 from qwen3_parity.report.page.contents import Report, sentence
-from qwen3_parity.report.verdicts import own_error, worst
+from qwen3_parity.report.verdicts import in_the_run, own_error, worst
 from qwen3_parity.text.show import is_tokenization
 
 _MISTAKES, _ROWS, _EVIDENCE, _CASES = 6, 12, 4, 8
@@ -90,7 +89,7 @@ def _taps(verdicts: Verdicts) -> Iterator[str]:
 
 def _row(tap: Verdict) -> str:
     alone = "–" if tap.alone is None else own_error(tap.alone)
-    return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {percent(tap.share)} | {escaped(alone)} |"
+    return f"| {escaped(tap.name)} | {tap.step} | {escaped(tap.op)} | {in_the_run(tap)} | {escaped(alone)} |"
 
 
 def _cases(red: Sequence[Verdicts]) -> Iterator[str]:

@@ -103,6 +103,11 @@ def cells(tap: Verdict) -> list[str]:
     return row
 
 
+def in_the_run(tap: Verdict) -> str:
+    """The largest share of a tap's budget; of one that nothing was compared of in the run, a dash."""
+    return "–" if tap.metrics is not None and not tap.metrics.count and tap.passed else percent(tap.share)
+
+
 def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:
     """What a person needs in a terminal: the verdict, what failed, and the worst taps (`every`: all of them).
 
@@ -144,7 +149,7 @@ def _taps_table(taps: Sequence[Verdict], *, every: bool) -> Table:
 def _short(tap: Verdict) -> list[str]:
     """A tap's row in brief: name, step, its largest share, and its own op's error."""
     whole = cells(tap)
-    share = whole[_SHARES] if tap.shares is None or tap.metrics is None else percent(tap.share)
+    share = whole[_SHARES] if tap.shares is None or tap.metrics is None else in_the_run(tap)
     return [tap.name, str(tap.step), share, *whole[_OWN:]]
 
 

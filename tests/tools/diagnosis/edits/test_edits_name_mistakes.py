@@ -1,7 +1,8 @@
 """A mistake in the reference's own source is said as that edit, with its line: by modules, and by layers alone.
 
 It runs `edits.blocks` and `edits.visibility`, and of the grammar `grammar.added`, `grammar.blocks`,
-`grammar.elsewhere`, `grammar.order`, `grammar.places`, `grammar.reads` and `grammar.siblings`, too.
+`grammar.elsewhere`, `grammar.order`, `grammar.places`, `grammar.reads`, `grammar.siblings` and
+`grammar.together`, too.
 """
 
 from __future__ import annotations
@@ -127,6 +128,12 @@ IN_SOURCE = {
                            "over the first 4 channels alone"),
     "softmax of halves": (ATTEND, SOFTMAX, "torch.cat([part.softmax(-1) / 2 for part in attn_weights.chunk(2, -1)],"
                           " -1)", "of each of 2 parts by itself, divided by 2"),
+    "eps behind the root": (NORM, "torch.rsqrt(variance + self.variance_epsilon)",
+                            "1 / (variance.sqrt() + self.variance_epsilon)", "adds eps behind the root"),
+    "tables in bfloat16": (f"{MOE}RotaryEmbedding.forward", "return cos.to(dtype=x.dtype), sin.to(dtype=x.dtype)",
+                           "return cos.bfloat16().float(), sin.bfloat16().float()", "to bfloat16"),
+    "an expert never chosen": (ROUTER, "torch.topk(router_probs,", "torch.topk(router_probs.index_fill(-1, torch."
+                               "tensor([self.num_experts - 1]), -1),", "never chooses the last"),
     "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
@@ -172,6 +179,18 @@ def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> Non
     says = [fault.explanations[0].says for fault in diagnosis.faults]
     wrong = "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight"
     assert f"{wrong}, at modeling_qwen3_moe.py:188 in forward" in says
+
+
+def test_experts_that_were_loaded_in_the_order_of_their_names_are_said(tmp_path: Path) -> None:
+    model = network()
+    every = [layer.mlp.experts for layer in model.model.layers if hasattr(layer.mlp, "experts")]
+    for experts in every:
+        order = sorted(range(len(experts.down_proj)), key=str)
+        assert len(order) > 10
+        for weight in (experts.gate_up_proj, experts.down_proj):
+            weight.data = weight.data[order]
+    (fault,) = diagnosed(model, tmp_path).faults
+    assert "mlp.experts in the order of their names as text: 0, 1, 10" in fault.explanations[0].says
 
 
 @pytest.mark.slow

@@ -10,17 +10,11 @@ import click
 from qwen3_golden import pb
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
 from qwen3_parity.judge.next_command import command
+from qwen3_parity.recording.arithmetic import BY_NAME
 from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 
 _SHOWN = 12
-_ARITHMETIC = {
-    "float32": pb.ARITHMETIC_F32,
-    "bfloat16": pb.ARITHMETIC_BF16,
-    "float16": pb.ARITHMETIC_F16,
-    "float64": pb.ARITHMETIC_F64,
-    "other": pb.ARITHMETIC_OTHER,
-}
 
 
 @click.command(
@@ -35,7 +29,7 @@ _ARITHMETIC = {
 @click.option("--names", metavar="FILE", help="The name map, as TOML, or llama.cpp  [default: Hugging Face's names]")
 @click.option(
     "--arithmetic",
-    type=click.Choice(list(_ARITHMETIC)),
+    type=click.Choice(list(BY_NAME)),
     help="What the run computed in, where the dump is stored wider  [default: what its numbers are]",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="The recording's file  [default: build/parity/CASE.pb]")
@@ -54,7 +48,7 @@ def import_(
     from qwen3_parity.recording.dumps.import_dump import import_dump as make
 
     with output.progress(f"reading {dump}"):
-        how = _ARITHMETIC[arithmetic] if arithmetic else pb.ARITHMETIC_UNSPECIFIED
+        how = BY_NAME[arithmetic] if arithmetic else pb.ARITHMETIC_UNSPECIFIED
         imported = make(dump, case_of(golden), names, out, how)
     next_step = command("check", golden, imported.path)
     forwards = f"{len(imported.forwards)} forward{'s' if len(imported.forwards) > 1 else ''}"
@@ -62,7 +56,7 @@ def import_(
     unmatched = [f"{shown(name)}: like {like or 'no tap'}" for name, like in imported.unmatched.items()]
     misfits = [f"{misfit.name}: {misfit.got}, expected {misfit.expected}" for misfit in imported.misfits]
     most = None if output.verbose else _SHOWN
-    recognised = next((word for word, code in _ARITHMETIC.items() if code == imported.recognised), None)
+    recognised = next((word for word, code in BY_NAME.items() if code == imported.recognised), None)
     said = [
         line,
         *[f"stored as float32, all of them numbers of {recognised}: recorded as such"] * bool(recognised),

@@ -15,6 +15,8 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
+_ALL, _MUCH = 0.9, 0.3
+"""The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -34,9 +36,16 @@ def explain(
     """
     targets, passing = _targets(fault.wrong, network), _targets(fault.passing, network)
     searched = search(targets, passing, known, until, late, new=new)
-    best = searched.fitting[0] if searched.fitting else None
-    alike = [fitting for fitting in searched.fitting if best is not None and fitting.as_good_as(best)][:_SHOWN]
+    fits = [fitting for fitting in searched.fitting if not _is_nonsense(fitting)]
+    best = fits[0] if fits else None
+    alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)][:_SHOWN]
     return replace(searched, fitting=[_said(fitting, fault, network) for fitting in alike])
+
+
+def _is_nonsense(fitting: Fitting) -> bool:
+    """Whether an edit gives no tap as a whole, and next to all that is right about those it gives would be wrong."""
+    said = fitting.said
+    return not said.whole and (said.spoiled >= _ALL or (said.spoiled >= _MUCH and said.contradicted > 0))
 
 
 def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:

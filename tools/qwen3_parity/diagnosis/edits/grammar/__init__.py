@@ -14,6 +14,7 @@ from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
+from qwen3_parity.diagnosis.edits.grammar.together import together
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
 
@@ -21,6 +22,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     constants,
     siblings,
     values,
+    together,
     blocks,
     layouts,
     leaves,

@@ -90,6 +90,9 @@ def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iter
         yield edit(f"rounds {name} to {narrow}", _by(function), RARE)
     if base.ndim >= 2:
         yield edit(f"has {name} transposed", _by(lambda w: np.swapaxes(w, -1, -2)), RARE)
+        if base.shape[-1] != base.shape[-2]:
+            yield edit(f"has the numbers of {name} by columns, where they stand by rows", _by(_by_columns), RARE)
+            yield edit(f"has the numbers of {name} by rows, where they stand by columns", _by(_by_rows), RARE)
     for axis in range(base.ndim):
         size = base.shape[axis]
         along = "rows" if axis == 0 and base.ndim > 1 else f"axis {axis}" if base.ndim > 1 else "numbers"
@@ -230,6 +233,16 @@ def _on_sum_with(source: str) -> Change:
 
 def _constant(array: Array) -> Change:
     return lambda call: array
+
+
+def _by_columns(w: Array) -> Array:
+    """A matrix whose bytes are read as if it stood transposed in memory."""
+    return np.swapaxes(w.reshape(*w.shape[:-2], w.shape[-1], w.shape[-2]), -1, -2)
+
+
+def _by_rows(w: Array) -> Array:
+    """A matrix that stands transposed in memory and is read as if it did not."""
+    return np.ascontiguousarray(np.swapaxes(w, -1, -2)).reshape(w.shape)
 
 
 def _divisors(size: int) -> Iterator[int]:

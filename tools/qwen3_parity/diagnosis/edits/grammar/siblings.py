@@ -94,6 +94,41 @@ def _without_mean(call: Call) -> Array:
     return np.asarray(x - x.mean(-1, keepdims=True))
 
 
+def _eps_behind(call: Call) -> Array:
+    """1 / (root(x) + eps), or root(x) + eps, where the reference takes the root of x + eps."""
+    added = _maker(call, call.node)
+    if added is None or call.node is None or not added.op.startswith("add") or not isinstance(added.operands[1], float):
+        raise ValueError("no number is added ahead of a root")
+    x = np.asarray(call.env[call.node.reads[0]]) - added.operands[1]
+    root = np.sqrt(np.maximum(x, 0)) + added.operands[1]
+    return np.asarray(root if call.node.op.startswith("sqrt") else 1 / root)
+
+
+def _eps_of_a_power(call: Call) -> Array:
+    if call.operands[1] != -0.5:
+        raise ValueError("no root")
+    return _eps_behind(call)
+
+
+def _without_index(place: int) -> Change:
+    """A choice among all but one index."""
+
+    def change(call: Call) -> Any:
+        scores = np.array(call.operands[0], np.float64)
+        scores[..., place] = -np.inf
+        return call.plain(scores, *call.operands[1:])
+
+    return change
+
+
+def _divided_by_sum(call: Call) -> Array:
+    maker = _maker(call, call.node)
+    if maker is None or not maker.op.startswith("topk") or call.operands[1] != 0:
+        raise ValueError("nothing was chosen here")
+    chosen = np.asarray(call.plain())
+    return np.asarray(chosen / chosen.sum(-1, keepdims=True))
+
+
 def _of_all(call: Call) -> Array:
     """softmax of everything, then what was chosen of it, where the reference takes softmax of the chosen."""
     picked = _maker(call, call.node)
@@ -232,6 +267,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes the largest, no sum": lambda call: _reduced(call, np.max),
         "takes the first alone, no sum": lambda call: _reduced(call, _taken(0)),
         "takes the last alone, no sum": lambda call: _reduced(call, _taken(-1)),
+        "leaves the first out of the sum": lambda call: call.plain() - _reduced(call, _taken(0)),
+        "leaves the last out of the sum": lambda call: call.plain() - _reduced(call, _taken(-1)),
         "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
     },
     "softmax": {
@@ -251,17 +288,25 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     },
     "pow": {
         "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
+        "adds eps behind the root, not before it": _eps_of_a_power,
     },
     "layer_norm": {
         "takes no mean off, as an RMSNorm": _layer_norm(mean=False, spare=0),
         "divides by the deviation of one less than the count": _layer_norm(mean=True, spare=1),
     },
+    "rsqrt": {"adds eps behind the root, not before it": _eps_behind},
+    "sqrt": {"adds eps behind the root, not before it": _eps_behind},
     "topk": {
+        "never chooses the first": _without_index(0),
+        "never chooses the last": _without_index(-1),
         "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
         "takes the next best": _next_best,
         "leaves the last of the chosen out": _fewer,
     },
-    "getitem": {"takes the chosen of what stands before its scores": _before_choosing},
+    "getitem": {
+        "takes the chosen of what stands before its scores": _before_choosing,
+        "divides the chosen by their sum": _divided_by_sum,
+    },
     "cumsum": {
         "sums from the end": _from_the_end,
         "sums what stands before alone": lambda call: call.plain() - call.operands[0],

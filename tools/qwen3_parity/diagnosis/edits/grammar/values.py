@@ -131,6 +131,8 @@ def _of_slice(region: Region, node: Node, base: Array) -> Iterator[Changed]:
         yield Changed("edit.input", f"has slots for {name}, which {again}", _slots_from_0, RARE)
         for more in (1, -1):
             yield Changed("edit.input", f"has {name} {more:+d} in every step but the first", _later(more), RARE)
+        says = f"counts padding in {name}: has the slot for it in every step but the first"
+        yield Changed("edit.input", says, _slot_later, RARE)
 
 
 def _slots_from_0(call: Call) -> Array:
@@ -146,6 +148,15 @@ def _later(more: int) -> Change:
         return np.asarray(call.plain() + (more if axis == 1 and begin else 0))
 
     return change
+
+
+def _slot_later(call: Call) -> Array:
+    """The slots of all steps but the first, which begins at 0."""
+    _, axis, begin, *_ = *call.operands, 0, 0
+    values = np.asarray(call.plain())
+    if axis != 1 or not begin:
+        return values
+    return np.broadcast_to(begin + np.arange(values.shape[1]), values.shape)
 
 
 def _of_neg(_region: Region, _node: Node, _base: Array) -> Iterator[Changed]:

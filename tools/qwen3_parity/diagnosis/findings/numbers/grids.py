@@ -17,6 +17,10 @@ _FEWEST_NARROW = 3
 """Different ones that a narrower type is told from: by chance one is of it in thousands."""
 _SAMPLED = 4096
 """Wrong numbers that are looked at."""
+_SPACINGS = {"bfloat16": 2.0**-9, "float16": 2.0**-12, "TF32": 2.0**-12}
+"""How far a number may be rounded, of its size."""
+_SUMS, _COMPUTED = 4.0, 0.92
+"""How many such roundings a result computed in it is off in the mean, and what that tells."""
 _LIKELY = 0.9
 """What a grid tells whose nearest numbers to the right ones are not those that were recorded, as by other roundings."""
 
@@ -35,9 +39,15 @@ def grid(tap: WrongTap) -> Finding | None:
         if np.mean(rounded(values) == values) < 0.999:
             continue
         near = explained(tap, rounded(truth).astype(np.float64))
-        says = f"its numbers are those of {name}"
-        says += ", and right when rounded to it" if near == 1 else ", and differ from the right ones rounded to it"
-        return Finding("fit.grid", says, max(near, 0.6))
+        says, weight = f"its numbers are those of {name}", max(near, 0.6)
+        off = np.sqrt(np.square(actual - truth)[wrong].sum() / np.square(truth)[wrong].sum())
+        if near == 1:
+            says += ", and right when rounded to it"
+        elif not alone and off <= _SUMS * _SPACINGS.get(name, 0):
+            says, weight = f"{says}, and as near to the right ones as what is computed in it", _COMPUTED
+        else:
+            says += ", and differ from the right ones rounded to it"
+        return Finding("fit.grid", says, weight)
     if len(values) < _FEWEST:
         return None
     samples = [(grouping, _sample(tap, grouping)) for grouping in groupings(truth.shape, tap.axes)]

@@ -123,9 +123,7 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     return _weighed(tap, grain, every, maps)
 
 
-def _by_right(
-    tap: WrongTap, grain: _Grain, every: Sequence[Source], pairs: Array, where: tuple[Array, ...]
-) -> Array:
+def _by_right(tap: WrongTap, grain: _Grain, every: Sequence[Source], pairs: Array, where: tuple[Array, ...]) -> Array:
     """Bool for each pair, True = in the golden, too, both places hold the same: one token that comes again, say."""
     golden = tap.golden(*tap.key)
     if golden is None or golden.shape != tap.truth.shape or not len(pairs):

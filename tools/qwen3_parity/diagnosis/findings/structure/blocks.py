@@ -15,6 +15,11 @@ _SIZES = (32, 64, 128, 16, 8, 256)
 _ROW, _COLUMN, _WHOLE = 0, -1, -2
 _SCREENED = 4
 """Outputs, and positions, that a quick look takes."""
+_PARTS = {_ROW: "each row", _WHOLE: "all of it"}
+_EIGHT_BITS = tuple(
+    grid for grid in GRIDS if grid.says.startswith(("8 bits without", "8 bits with a z", "float8 (e4m3"))
+)
+"""What both sides of a product are kept in."""
 _COARSEST = 0.7
 """What is farther off than this, of its size, was rounded to no grid."""
 
@@ -46,6 +51,23 @@ def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
             if share:
                 says = says.replace("row", "position")
                 return "structure.rounded_inputs", f"its input is in {grid.says}, a scale for {says}", share
+    return None
+
+
+def rounded_both(product: Product) -> tuple[str, str, float] | None:
+    """A weight and an input of 8 bits each, as a dynamically quantised linear has them."""
+    if not _small(product):
+        return None
+    x, weight, outputs = product.x.astype(np.float32), product.weight.astype(np.float32), _worst(product)
+    part = product.part(outputs=outputs)
+    for grid, how, size in every(_EIGHT_BITS, (_ROW, _WHOLE), (_ROW, _WHOLE)):
+        narrow = _rounded(x, size, grid, SCALES[0][1], x)
+        if not part.share(x=narrow, weight=_rounded(weight[outputs], how, grid, SCALES[0][1], weight)):
+            continue
+        share = product.share(x=narrow, weight=_rounded(weight, how, grid, SCALES[0][1], weight))
+        if share:
+            scales = f"a scale for {_PARTS[how]}, its input too, a scale for {_PARTS[size].replace('row', 'position')}"
+            return "structure.rounded_both", f"its weight is in {grid.says}, {scales}", share
     return None
 
 

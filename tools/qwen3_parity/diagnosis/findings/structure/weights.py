@@ -8,7 +8,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Form, Product
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
-from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_inputs, scales_across
+from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
@@ -25,6 +25,7 @@ _FORMS: tuple[Form, ...] = (
     added,
     blocks,
     rounded_inputs,
+    rounded_both,
     scales_across,
     rows,
     columns_permuted,
@@ -36,7 +37,7 @@ _FORMS: tuple[Form, ...] = (
     low_rank,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
-_OF_INPUTS = ("structure.rounded_inputs", "structure.input_channels")
+_OF_INPUTS = ("structure.rounded_inputs", "structure.rounded_both", "structure.input_channels")
 _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what becomes of it afterwards?"
 
 

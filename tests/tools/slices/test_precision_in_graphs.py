@@ -1,0 +1,112 @@
+"""An engine that is lossy everywhere is told apart from one that also makes a mistake.
+
+It runs `diagnosis.precision`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from rich.console import Console
+from test_slices_committed import CHECKPOINTS, golden_of, network, step_by_step
+from torch import nn
+
+import qwen3_parity
+from qwen3_golden import read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.report.diagnoses import terminal, to_json
+from qwen3_reference.cases.models import MODEL_CASES
+
+NAME = "model/gemma3"
+
+
+def in_integers(x: torch.Tensor, most: int = 127) -> torch.Tensor:
+    """Integers up to `most`, with a scale for each row."""
+    scale = x.abs().amax(-1, keepdim=True) / most
+    return torch.round(x / scale) * scale
+
+
+def eight_bits(model: nn.Module) -> None:
+    for linear in linears(model):
+        linear.weight.data = in_integers(linear.weight.data)
+
+
+def four_bits(model: nn.Module) -> None:
+    for linear in linears(model):
+        linear.weight.data = in_integers(linear.weight.data, 7)
+
+
+def both_sides(model: nn.Module) -> None:
+    eight_bits(model)
+    for linear in linears(model):
+        linear.register_forward_pre_hook(lambda _, inputs: (in_integers(inputs[0]),))
+
+
+def linears(model: nn.Module) -> list[nn.Linear]:
+    return [module for name, module in model.named_modules() if isinstance(module, nn.Linear) and "layers" in name]
+
+
+ENGINES: dict[str, Callable[[nn.Module], None]] = {
+    "weights of 8 bits": eight_bits,
+    "weights of 4 bits": four_bits,
+    "weights and activations of 8 bits": both_sides,
+}
+
+
+def diagnosed(*changes: Callable[[Any], None], folder: Path) -> Diagnosis:
+    case = next(case for case in MODEL_CASES if case.name == NAME)
+    model, asked = network(case), qwen3_parity.golden(NAME)
+    for change in changes:
+        change(model)
+    with torch.no_grad(), qwen3_parity.record(model, asked, path=folder / "mine.pb") as recording:
+        recording.arithmetic = "other"  # type: ignore[assignment]  # as a user says it
+        step_by_step(model, asked)
+    golden = golden_of(NAME)
+    return diagnose(golden, read(recording.path), weights_of(golden, CHECKPOINTS))
+
+
+def printed(diagnosis: Diagnosis) -> str:
+    console = Console(width=300)
+    with console.capture() as text:
+        console.print(terminal(diagnosis))
+    return text.get()
+
+
+@pytest.mark.sample(every=2)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_lossy_engine_is_said_to_do_nothing_else_otherwise(engine: str, tmp_path: Path) -> None:
+    diagnosis = diagnosed(ENGINES[engine], folder=tmp_path)
+    assert len(diagnosis.faults) == 7 and all(in_few_bits(fault) for fault in diagnosis.faults)
+    text = printed(diagnosis)
+    assert "all 7 hold numbers in few bits, as a lossy engine does; nothing else is otherwise" in text
+    assert "no known mistake" not in text
+    assert all(fault["few_bits"] for fault in to_json(diagnosis)["faults"])
+
+
+def other_weight(model: Any) -> None:
+    model.model.norm.weight.data *= 1.5
+
+
+def one_layer(model: Any) -> None:
+    """A projection of one layer that is off beside its rounding, by less than the other layer's rounding."""
+    model.model.layers[0].mlp.up_proj.weight.data[3] *= 1.002
+
+
+@pytest.mark.parametrize(
+    ("mistake", "place"), [(other_weight, "model.norm"), (one_layer, "model.layers.{layer}.mlp.up_proj")]
+)
+def test_what_such_an_engine_does_otherwise_beside_it_comes_first(
+    mistake: Callable[[Any], None], place: str, tmp_path: Path
+) -> None:
+    diagnosis = diagnosed(eight_bits, mistake, folder=tmp_path)
+    assert [fault.fault.place for fault in diagnosis.faults if not in_few_bits(fault)] == [place]
+    text, shown = printed(diagnosis), place.replace("{layer}", "*")
+    assert f"of them hold numbers in few bits, as a lossy engine does; the other one is {shown}" in text
+    assert text.index(f"\n{shown}") < text.index("self_attn.q_proj\n")

@@ -1,0 +1,81 @@
+"""Faults whose numbers are in few bits, as a lossy engine has them: told apart from what is done otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.findings import Finding, WrongTap
+from qwen3_parity.diagnosis.findings.numbers.grids import grid
+from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
+from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
+
+_FINDINGS = frozenset(
+    {"structure.blocks", "structure.rounded_inputs", "structure.rounded_both", "invariant.grid", "fit.grid"}
+    | {"cache.quantised"}
+)
+_FINDERS = (weight_structure, grid, rounded_input)
+"""What finds these."""
+_NAMES = frozenset({"edit.rounded", "weight.rounded", "weight.quantised"})
+_HALF = ".half_precision"
+_SURE, _ON_A_GRID, _OF_SOME = 0.99, 0.9, 0.85
+"""What a finding must tell; of numbers on a grid, which are no farther off than its steps; and what is told of one
+that wrong taps of the place contradict."""
+
+
+def in_few_bits(fault: Explained) -> bool:
+    """Whether every wrong tap of a place that was tried is what the reference makes with numbers in few bits."""
+    if fault.left:
+        return False
+    if fault.is_known:
+        return _rounds(fault.explanations[0])
+    numbers = fault.numbers
+    return bool(numbers) and _tells(numbers[0])
+
+
+def _tells(finding: Finding) -> bool:
+    least = _SURE if finding.name.startswith("structure.") else _ON_A_GRID
+    return finding.name in _FINDINGS and finding.weight >= least
+
+
+def held_by_all(numbers: list[Finding], alike: Sequence[WrongTap]) -> list[Finding]:
+    """The findings on the worst tap of a place, the first one less certain where it is of few bits and others' are not.
+
+    `alike` are further wrong taps of the place.
+    """
+    if not numbers or numbers[0].name not in _FINDINGS:
+        return numbers
+    for tap in alike:
+        with np.errstate(all="ignore"):
+            each = (finder(tap) for finder in _FINDERS)
+            same = any(_tells(finding) for finding in each if finding is not None)
+        if not same:
+            first = numbers[0]
+            says = f"{first.says}; at {tap.name} (step {tap.step}) they are no such numbers"
+            return [replace(first, says=says, weight=min(first.weight, _OF_SOME)), *numbers[1:]]
+    return numbers
+
+
+def _rounds(explanation: Explanation) -> bool:
+    name, weight = explanation.name, explanation.name == "edit.parameter"
+    return not explanation.partly and (
+        name in _NAMES or name.endswith(_HALF) or (weight and explanation.says.startswith("rounds "))
+    )
+
+
+def summary(faults: Sequence[Explained]) -> str:
+    """How many of these places hold numbers in few bits, and which do not; "" where none does."""
+    others = [fault for fault in faults if not in_few_bits(fault)]
+    few, every = len(faults) - len(others), len(faults)
+    if not few:
+        return ""
+    if not others:
+        holds = "it holds" if every == 1 else "both hold" if every == 2 else f"all {every} hold"
+        return f"{holds} numbers in few bits, as a lossy engine does; nothing else is otherwise"
+    holds, rest = "holds" if few == 1 else "hold", "the other one is" if len(others) == 1 else "the others are"
+    places = ", ".join(fault.fault.place.replace("{layer}", "*") for fault in others)
+    return f"{few} of them {holds} numbers in few bits, as a lossy engine does; {rest} {places}"
