@@ -18,6 +18,7 @@ from qwen3_parity import Case
 from qwen3_parity.cli import main
 from qwen3_parity.recording.left_out import LeftOut
 from qwen3_reference.caches import CACHE
+from qwen3_reference.graph.capture import capture
 
 PROBS = ("self_attn[1]", "self_attn.probs")
 """What torch's fused attention never has."""
@@ -193,3 +194,33 @@ def test_the_command_runs_a_factorys_module_on_the_goldens_inputs(
     assert distance(read(out), case.golden) < 1e-5
     alone = CliRunner().invoke(main, ["record", str(case.path)])
     assert alone.exit_code == 2 and "give the --impl" in alone.output
+
+
+@pytest.mark.parametrize("value", ["other", "ARITHMETIC_OTHER", pb.ARITHMETIC_OTHER])
+def test_what_a_run_computed_in_is_said_by_its_name(case: Case, value: object, tmp_path: Path) -> None:
+    with qwen3_parity.record(None, case, path=tmp_path / "mine.pb") as recording:
+        name, step = next(item.key for item in case.golden if item.info.name == "logits")
+        recording[name, step] = case.golden[name, step].array
+        recording.arithmetic = value
+    assert read(recording.path).run.arithmetic == pb.ARITHMETIC_OTHER
+
+
+@pytest.mark.parametrize("value", ["int8", 99, None])
+def test_an_arithmetic_of_no_name_is_refused_where_it_is_said(case: Case, value: object, tmp_path: Path) -> None:
+    refused = pytest.raises(ParityError, match="a run is in no such arithmetic")
+    with refused, qwen3_parity.record(None, case, path=tmp_path / "mine.pb") as recording:
+        recording.arithmetic = value
+    assert not (tmp_path / "mine.pb").exists()
+
+
+def test_the_checkpoint_of_a_captured_golden_is_found_beside_it(tmp_path: Path) -> None:
+    model, folder = moe(), tmp_path / "captured"
+    model.save_pretrained(folder)
+    golden = folder / "golden.pb"
+    capture(model, inputs(), golden, steps=STEPS, checkpoint=folder, floors=False)
+    assert qwen3_parity.golden(golden).checkpoint == folder
+    (tmp_path / "elsewhere").mkdir()
+    moved = golden.rename(tmp_path / "elsewhere" / "golden.pb")
+    with pytest.raises(ParityError, match="the checkpoint of the model is not there"):
+        _ = qwen3_parity.golden(moved).checkpoint
+    assert qwen3_parity.golden(moved, model=str(folder)).checkpoint == folder

@@ -9,7 +9,7 @@ import click
 
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
-from qwen3_parity.commands import CASE_OR_FILE, FILE, examples, output_options
+from qwen3_parity.commands import CASE_OR_FILE, FILE, examples, model_option, output_options
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.report.output import Output
 
@@ -27,12 +27,10 @@ if TYPE_CHECKING:
 @click.argument("golden", shell_complete=CASE_OR_FILE)
 @click.argument("dump", required=False, type=FILE)
 @click.option("--impl", help="The model, as package.module:factory.")
-@click.option("--model", type=FILE, metavar="DIR", help="The checkpoint of a captured golden  [default: beside it]")
+@model_option("of a captured case.")
 @click.option("--out", type=FILE, default="names.toml", show_default=True, help="The name map.")
 @output_options("")
-def match_names(
-    golden: str, dump: Path | None, impl: str | None, model: Path | None, out: Path, output: Output
-) -> None:
+def match_names(golden: str, dump: Path | None, impl: str | None, model: str | None, out: Path, output: Output) -> None:
     """Propose which module of a torch model, or array of a DUMP, is which tap of GOLDEN, a file or a case's name.
 
     From order, shapes and numbers; each entry says how sure it is. A model's factory gets the case and its checkpoint
@@ -42,10 +40,11 @@ def match_names(
     """
     from qwen3_parity.recording import case as cases
     from qwen3_parity.recording.matches import SURE, as_toml
+    from qwen3_parity.recording.request import model_directory
 
     if (dump is None) == (impl is None):
         raise click.UsageError("give a DUMP, or a model with --impl")
-    case = cases.golden(golden, model=model)
+    case = cases.golden(golden, model=None if model is None else model_directory(model))
     if dump is not None:
         from qwen3_parity.recording.dumps.match_dump import match_dump
 

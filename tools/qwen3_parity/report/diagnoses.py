@@ -78,7 +78,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
 
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
     """A problem of a run whose ops are all right, which need not be sent here once more."""
-    diagnosed = problem.next_step.startswith("qwen3-parity diagnose")
+    diagnosed = "qwen3-parity diagnose" in problem.next_step
     return replace(problem, next_step="what is said above") if diagnosed and diagnosis.meaning else problem
 
 

@@ -195,6 +195,16 @@ def test_what_is_computed_behind_a_tap_is_no_source_of_it() -> None:
     assert best_of(tap_of(actual, truth, 1e-6, ahead)).name == "from.other_layer"
 
 
+def test_what_the_golden_holds_twice_by_right_is_no_copy() -> None:
+    truth, before = drawn((2, 4, 8)), drawn((2, 4, 8), 1)
+    actual = before * 1.5  # one mistake in both steps, at tokens that are the same
+    tap = tap_of(actual, truth, 1e-6, {("y", 0): actual})
+    tap = replace(tap, key=("y", 1), keys=[("y", 0), ("y", 1)])
+    assert best_of(tap).name == "from.other_step"
+    assert best_of(replace(tap, golden=lambda name, step: truth if step else before)).name == "from.other_step"
+    assert not _from(replace(tap, golden=lambda name, step: truth))
+
+
 def test_part_of_a_map_weighs_less_and_says_what_is_left() -> None:
     truth = drawn((4, 3, 8))
     actual = np.concatenate([truth[[1, 2, 0]], drawn((1, 3, 8), 1)])

@@ -1,0 +1,56 @@
+"""A run of a golden with a graph that is off though every slice is right: the diagnosis says what that means."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from rich.console import Console
+from small import golden, recording, run, weights
+
+from qwen3_golden import Recording, pb
+from qwen3_parity.check import check
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.report.diagnoses import terminal
+from qwen3_parity.report.verdicts import in_the_run
+
+
+def said(candidate: Recording) -> str:
+    diagnosis = diagnose(golden(), candidate, weights())
+    assert not diagnosis.faults and diagnosis.verdicts.word == "divergence"
+    console = Console(width=300)
+    with console.capture() as text:
+        console.print(terminal(diagnosis))
+    return text.get()
+
+
+def test_nan_in_padding_is_said_where_it_begins_with_what_makes_it() -> None:
+    values = run({})
+    for name in ("layers.0.experts", "layers.0", "logits"):
+        values[name][1, 0] = np.nan
+    text = said(recording(values, "port"))
+    assert "NaN or infinities stand first at layers.0.experts (step 0)" in text
+    assert "a token that sees no key divides 0 by 0" in text
+    assert "qwen3-parity diagnose" not in text and "next:     what is said above" in text
+
+
+def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:
+    values = run({}) | {"logits": run({})["logits"] * np.float32(1.01)}
+    verdicts = replace(check(golden(), recording(values, "port")), arithmetic=pb.ARITHMETIC_BF16)
+    (says,) = meaning_of_graph(verdicts, [], pb.ARITHMETIC_F32)
+    assert says.startswith("every op is right on its own inputs in bfloat16, and the golden's run was in float32")
+    assert says.endswith("as `capture --model DIR --dtype bfloat16` makes one")
+    (says,) = meaning_of_graph(verdicts, [], pb.ARITHMETIC_BF16)
+    assert says.startswith("the run leaves its budget first at logits (step 0)")
+    hidden = OpVerdict("layers.0", 0, "add", reason="another shape, [1]")
+    *_, says = meaning_of_graph(verdicts, [hidden], pb.ARITHMETIC_BF16)
+    assert "the mistake may be there: layers.0 (another shape, [1]); record what it reads" in says
+
+
+def test_a_tap_that_nothing_was_compared_of_in_the_run_has_a_dash() -> None:
+    values = run({})
+    values["layers.0.gate[2]"] = np.argsort(-values["layers.0.gate"], -1)[..., [0, 2]]  # other experts everywhere
+    taps = {tap.name: tap for tap in check(golden(), recording(values, "port"), weights()).taps}
+    assert (in_the_run(taps["logits"]), in_the_run(taps["embed"])) == ("–", "0")
