@@ -36,7 +36,7 @@ def show(names: tuple[str, ...], taps: tuple[str, ...], output: Output) -> None:
 
     Of a case it prints what it shows, its inputs, its numbers, where file and checkpoint lie, and every tap; of a
     mistake as rope.interleaved and of a bug's id as MSK-21 what goes wrong, and what is right; a page that a message
-    names, as docs/glossary.md, as it is written.
+    names, as docs/glossary.md or golden/golden.proto, as it is written.
 
     GOLDEN and CANDIDATE stand side by side: shapes, dtypes and RMS of both, the largest difference and its share of the
     budget; with --tap also the first and the worst element, both values, and how many numbers lie between them.

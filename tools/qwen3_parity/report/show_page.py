@@ -1,4 +1,7 @@
-"""The pages that messages name, those of docs and of golden: a wheel has them beside the tables, as a checkout does."""
+"""The pages that messages name, those of docs and of golden: a wheel has them beside the tables, as a checkout does.
+
+Beside golden/README.md that is what a port is written by: the schema, and the tables of taps.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,8 @@ from difflib import get_close_matches
 from qwen3_golden import TABLES_ROOT, ParityError
 
 _FOLDERS = {"docs": TABLES_ROOT.parent / "docs", "golden": TABLES_ROOT}
-_PAGE = re.compile(r"(docs|golden)/([\w-]+\.md)")
+_PAGE = re.compile(r"docs/[\w-]+\.md|golden/[\w-]+\.(?:md|proto|textproto)")
+_ENDINGS = {"docs": ("*.md",), "golden": ("*.md", "*.proto", "*.textproto")}
 
 
 def is_page(name: str) -> bool:
@@ -19,7 +23,12 @@ def is_page(name: str) -> bool:
 
 def page_names() -> Sequence[str]:
     """Every page that is there, sorted."""
-    return sorted(f"{folder}/{path.name}" for folder, place in _FOLDERS.items() for path in place.glob("*.md"))
+    return sorted(
+        f"{folder}/{path.name}"
+        for folder, place in _FOLDERS.items()
+        for ending in _ENDINGS[folder]
+        for path in place.glob(ending)
+    )
 
 
 def page_text(name: str) -> str:

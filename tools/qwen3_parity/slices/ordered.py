@@ -72,7 +72,7 @@ def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int) -> bool:
     kernel = kernel_of(node.op)
     if kernel is None or (kernel.kind is not Kind.POINT and node.op.partition(".")[0] not in _KEEP):
         return False
-    alike = [read for read in node.reads if (made := graph.node(read)) is not None and made.shape == node.shape]
+    alike = [read for read in node.reads if (source := graph.node(read)) is not None and source.shape == node.shape]
     return not ordered.isdisjoint(node.reads) and all(read in ordered for read in alike)
 
 
