@@ -45,12 +45,12 @@ def chosen(candidate: Array) -> Array:
 
 def test_what_the_golden_did_not_choose_stands_where_it_has_room() -> None:
     expected = golden()["layers.0.gate[2]", 0].values()
-    other = (expected.max(-1) + 1) % EXPERTS
+    absent = (expected.max(-1) + 1) % EXPERTS
     for place in range(CHOSEN):
         mine = expected[..., ::-1].copy()
-        mine[..., place] = other
+        mine[..., place] = absent
         free = CHOSEN - 1 - place  # the place of the one that is not there
-        assert (chosen(mine)[..., free] == other).all()
+        assert (chosen(mine)[..., free] == absent).all()
         assert (np.delete(chosen(mine), free, -1) == np.delete(expected, free, -1)).all()
 
 
