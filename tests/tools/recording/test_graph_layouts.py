@@ -118,12 +118,13 @@ def test_taps_are_assigned_by_name_short_or_long_a_step_or_all_at_once(case: Cas
     assert distance(recorded, case.golden) == 0 and recorded.case == case.golden.case
 
 
-def test_logits_of_the_last_position_are_those_of_the_last_step(case: Case, tmp_path: Path) -> None:
-    last = case.golden["logits", 2].array[:, -1]
+@pytest.mark.parametrize("name", ["logits", "lm_head"])
+def test_logits_of_the_last_position_are_those_of_the_last_step(case: Case, name: str, tmp_path: Path) -> None:
+    last = case.golden[name, 2].array[:, -1]
     with qwen3_parity.record(None, case, path=tmp_path / "last.pb") as recording:
-        recording["logits", :] = last
+        recording[name, :] = last
     (logits,) = [item for item in read(recording.path) if not item.info.name.startswith("input.")]
-    assert logits.key == ("logits", 2)
+    assert logits.key == (name, 2)
     np.testing.assert_array_equal(logits.array[:, 0], last)
 
 

@@ -229,7 +229,10 @@ def _refuse_together(ctx: click.Context, *, tiny: bool) -> None:
     for parameter in ctx.command.params:
         name = parameter.name or ""
         if ctx.get_parameter_source(name) == source and name not in taken:
-            raise click.UsageError(f"{parameter.opts[0]} does not go with {'--tiny' if tiny else '--text or --ids'}")
+            road = (
+                "--tiny: capture the checkpoint that it makes, with --model DIR --ids …" if tiny else "--text or --ids"
+            )
+            raise click.UsageError(f"{parameter.opts[0]} does not go with {road}")
     pool, score = params["pool"], params["score"]
     if (pool and score) or (params["dimensions"] and not pool):
         raise click.UsageError("give --pool or --score, not both" if score else "--dimensions goes with --pool")

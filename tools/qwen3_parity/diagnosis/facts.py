@@ -118,6 +118,11 @@ def of_indices(size: int) -> list[Fact]:
     return facts
 
 
+def of_keys(size: int) -> list[Fact]:
+    """Which of the keys is this step's own, where a step has one."""
+    return [Fact("that is the newest", "that is older than the newest", 3, np.arange(size) == size - 1)]
+
+
 def of_slots(steps: Sequence[int]) -> list[Fact]:
     """Facts of the slots that these steps fill, each within its step."""
     within = np.concatenate([np.arange(length) for length in steps])

@@ -70,7 +70,7 @@ def _of_axis(axis: int, at: Array, tap: Cells, golden: Recording) -> list[Fact]:
     size = tap.wrong.shape[axis]
     tokens = facts.tokens_of(golden, in_encoder(tap, golden)) if tap.axes[axis] == "vocab" else None
     known = facts.of_indices(size) if tokens is None else facts.of_vocabulary(tokens, size)
-    return at_indices(at, known)
+    return at_indices(at, [*(facts.of_keys(size) if tap.axes[axis] == "key" else ()), *known])
 
 
 def _layers_and_steps(fault: Fault, golden: Recording) -> dict[str, str]:
@@ -104,4 +104,4 @@ def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts:
         return f"in {words} {rule.says} (wrong in {wrong} of {wrong}, right in {rest} of {rest})"
     noun = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
     text = f"{noun} {ranges(at[bad])} of {of}"
-    return text if rule is None else f"{text}, {rule.says}"
+    return text if rule is None else f"{text}, {rule.says}".replace("the only one that is the newest", "the newest")

@@ -184,7 +184,7 @@ def parameters_differ(actual: Recording, expected: Recording, excused: Collectio
             f"checkpoint as loaded differs: {several(names)}",
             expected=f"the golden's {len(theirs)} parameters, by SHA-256, dtype and shape",
             got=f"{len(names)} × {difference}",
-            next_step="compare the loader's weight mapping with the parameter names of `qwen3-parity show`",
+            next_step="compare the loader's weight mapping with the names of the checkpoint's tensors",
         )
         for difference, names in wrong.items()
         if names

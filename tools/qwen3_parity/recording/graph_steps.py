@@ -7,6 +7,7 @@ from math import prod
 from typing import NamedTuple
 
 from qwen3_golden import Array, ParityError, Recording, pb
+from qwen3_parity.judge.tap_verdict import HEADS
 from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parts_of, reading_of
 
@@ -118,7 +119,7 @@ def fits(shape: Sequence[int], name: str, layout: Wanted, order: Sequence[str] =
 
 def _last_alone(shape: Sequence[int], name: str, layout: Wanted) -> list[Part]:
     """The parts of logits of the last position alone, none where these are of all."""
-    if name != "logits" or not all(part.kind in ("batch", "query", "channel") for part in layout.parts):
+    if name not in HEADS or not all(part.kind in ("batch", "query", "channel") for part in layout.parts):
         return []
     parts = [part._replace(size=1) if part.kind == "query" else part for part in layout.parts]
     sizes = [prod(part.size for part in group) for group in (parts, layout.parts)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -15,6 +16,7 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
+_NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
 _ALL, _MUCH = 0.9, 0.3
 """The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
 _SHOWN = 3
@@ -38,8 +40,15 @@ def explain(
     searched = search(targets, passing, known, until, late, new=new)
     fits = [fitting for fitting in searched.fitting if not _is_nonsense(fitting)]
     best = fits[0] if fits else None
-    alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)][:_SHOWN]
+    alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
+    different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
+    alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
     return replace(searched, fitting=[_said(fitting, fault, network) for fitting in alike])
+
+
+def _shortly(number: re.Match[str]) -> str:
+    """A number in few digits: a fitted one beside the config's that it is."""
+    return f"{float(number[0]):.3g}"
 
 
 def _is_nonsense(fitting: Fitting) -> bool:
