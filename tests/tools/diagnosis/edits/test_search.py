@@ -14,11 +14,14 @@ from small import recording, run, weights
 
 from qwen3_golden import Array, Recording, pb
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
+from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
-from qwen3_parity.diagnosis.edits.search import search
+from qwen3_parity.diagnosis.edits.search import Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
+from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
 
@@ -130,3 +133,40 @@ def test_cells_that_are_wrong_only_together_are_explained_together() -> None:
 def test_numbers_of_a_config_that_no_float_holds_are_left_out() -> None:
     config = {"a": float("inf"), "b": float("nan"), "c": 10**400, "rope": {"theta": 8.0}, "d": -(10**400)}
     assert config_numbers(config) == {"rope.theta": 8.0}
+
+
+def fitting(says: str, *, whole: int = 1, spoiled: float = 0.0, contradicted: int = 0) -> Fitting:
+    """An edit that fits one tap of one, or a part of it."""
+    said = Explanation("edit.fitted", says, "", "", 0.1, whole, 1 - whole, 1, contradicted, 1, spoiled,
+                       taps=(("logits", 0),))  # fmt: skip
+    return Fitting(Edit("edit.fitted", says, PLAIN, {}), said, 1)
+
+
+@pytest.mark.parametrize(
+    ("fittings", "said"),
+    [
+        (["scales add by 4.898979", "scales add by 4.89898", "scales mul by 4.898979"], [0, 2]),
+        (["squashes mul: c = 50", "squashes mul: c = 49.99888"], [0]),
+        (["takes 2 of 7", "takes 3 of 7"], [0, 1]),
+    ],
+)
+def test_of_numbers_that_are_the_same_in_few_digits_the_first_is_said(
+    fittings: list[str], said: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("qwen3_parity.diagnosis.edits.explain.search", lambda *_, **__: Searched(
+        [fitting(says) for says in fittings]))  # fmt: skip
+    explained = explain(Fault("logits", (), ()), tap("logits").region.network)
+    assert [each.said.says for each in explained.fitting] == [fittings[number] for number in said]
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "contradicted", "whole", "is_said"),
+    [(1.0, 0, 0, False), (0.4, 2, 0, False), (0.4, 0, 0, True), (0.1, 2, 0, True), (0.0, 2, 1, True)],
+)
+def test_an_edit_that_spoils_what_is_right_beside_the_little_that_it_gives_is_not_said(
+    spoiled: float, contradicted: int, whole: int, is_said: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    edit = fitting("is reversed", whole=whole, spoiled=spoiled, contradicted=contradicted)
+    monkeypatch.setattr("qwen3_parity.diagnosis.edits.explain.search", lambda *_, **__: Searched([edit]))
+    explained = explain(Fault("logits", (), ()), tap("logits").region.network)
+    assert bool(explained.fitting) == is_said
