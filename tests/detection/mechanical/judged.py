@@ -10,6 +10,7 @@ from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.check import check_run
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.recording.record import record
+from qwen3_parity.recording.suite import goldens
 
 _SOONEST = ("encdec/ragged", "decoder/window_chunks", "encoder/window_odd", "encdec/window", "encdec/qwen2")
 """Cases that between them see most: asked first, because one objection is enough."""
@@ -35,12 +36,12 @@ class Judgement:
 
 
 def cases() -> list[str]:
-    """The cases that a model can be judged on: quick objections first, then networks, then ops."""
+    """The cases that our model can be judged on: quick objections first, then networks, then ops."""
     root = GOLDEN_ROOT / "cases"
     order = {name: place for place, name in enumerate(_SOONEST)}
-    names = [str(path.relative_to(root).with_suffix("")) for path in root.rglob("*.pb")]
+    names = [str(path.relative_to(root).with_suffix("")) for path in goldens()]
     ranked = sorted(names, key=lambda name: (order.get(name, len(order)), name.startswith("op/"), name))
-    return [name for name in ranked if not name.startswith(("plumbing/", "tokenization/"))]
+    return [name for name in ranked if not name.startswith("model/")]  # those are Hugging Face's
 
 
 def recorded(names: Sequence[str], out: Path) -> Iterator[tuple[Recording, Recording]]:

