@@ -10,16 +10,7 @@ from small import golden, recording, run, weights
 
 from qwen3_golden import Recording, pb
 from qwen3_parity.check import check
-from qwen3_parity.check import check
-from qwen3_parity.check import check
-from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.report.diagnoses import terminal
