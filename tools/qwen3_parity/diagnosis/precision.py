@@ -15,8 +15,10 @@ from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 
 _FINDINGS = frozenset(
-    {"structure.blocks", "structure.rounded_inputs", "structure.rounded_both", "invariant.grid", "fit.grid"}
-    | {"cache.quantised"}
+    {
+        *("structure.blocks", "structure.rounded_inputs", "structure.rounded_both"),
+        *("invariant.grid", "fit.grid", "cache.quantised"),
+    }
 )
 _FINDERS = (weight_structure, grid, rounded_input)
 """What finds these."""
@@ -67,15 +69,19 @@ def _rounds(explanation: Explanation) -> bool:
     )
 
 
-def summary(faults: Sequence[Explained]) -> str:
-    """How many of these places hold numbers in few bits, and which do not; "" where none does."""
+def summary(faults: Sequence[Explained], *, whole: bool = True) -> str:
+    """How many of these places hold numbers in few bits, and which do not; "" where none does.
+
+    `whole`: nothing is wrong beside these places.
+    """
     others = [fault for fault in faults if not in_few_bits(fault)]
     few, every = len(faults) - len(others), len(faults)
     if not few:
         return ""
     if not others:
         holds = "it holds" if every == 1 else "both hold" if every == 2 else f"all {every} hold"
-        return f"{holds} numbers in few bits, as a lossy engine does; nothing else is otherwise"
+        rest = "; nothing else is otherwise" if whole and not any(fault.untried for fault in faults) else ""
+        return f"{holds} numbers in few bits, as a lossy engine does{rest}"
     holds, rest = "holds" if few == 1 else "hold", "the other one is" if len(others) == 1 else "the others are"
     places = ", ".join(fault.fault.place.replace("{layer}", "*") for fault in others)
     return f"{few} of them {holds} numbers in few bits, as a lossy engine does; {rest} {places}"

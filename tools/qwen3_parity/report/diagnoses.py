@@ -57,7 +57,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
-    lossy = summary_of_bits(diagnosis.faults)
+    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
     parts += [Text(lossy, style="yellow")] if lossy else []
     parts += [Text(line, style="yellow") for line in remarks(verdicts)]
     for fault in sorted(diagnosis.faults, key=in_few_bits):

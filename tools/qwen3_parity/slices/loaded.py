@@ -28,9 +28,10 @@ def in_another_form(graph: Graph, golden: Recording, candidate: Recording, weigh
     Of the other tables nobody knows the rows that the case does not read.
     """
     ours, excused = {item.name: item.sha256 for item in candidate.parameters}, list[str]()
+    tables = _tables(graph)
     for name in other_bytes(candidate, golden):
         read = _read_as(graph, golden, name)
-        if read and (not _is_table(graph, read) or ours[name] in _scaled(golden, weights[read])):
+        if read and (read not in tables or ours[name] == _scaled(golden, weights[read])):
             excused.append(name)
     return excused
 
@@ -42,25 +43,26 @@ def _read_as(graph: Graph, golden: Recording, name: str) -> str:
                  if read in graph.parameters and digests.get(read) == digests[name]), "")  # fmt: skip
 
 
-def _is_table(graph: Graph, name: str) -> bool:
-    """Whether some op reads only rows of a parameter, however it was turned before."""
-    turned, first = {graph.leaves[name]}, len(graph.leaves)
-    for value, node in enumerate(graph.nodes, first):
-        source = node.reads[:1]
-        if source and source[0] in turned:
-            op, kernel = node.op.partition(".")[0], kernel_of(node.op)
-            if op in _ROWS:
-                return True
-            if kernel is not None and kernel.kind is Kind.MOVE:
-                turned.add(value)
-    return False
+def _tables(graph: Graph) -> set[str]:
+    """The parameters of which some op reads only rows, however they were turned before."""
+    source, tables = {graph.leaves[name]: name for name in graph.parameters}, set[str]()
+    for value, node in enumerate(graph.nodes, len(graph.leaves)):
+        name = source.get(node.reads[0]) if node.reads else None
+        if name is None:
+            continue
+        op, kernel = node.op.partition(".")[0], kernel_of(node.op)
+        if op in _ROWS:
+            tables.add(name)
+        elif kernel is not None and kernel.kind is Kind.MOVE:
+            source[value] = name
+    return tables
 
 
-def _scaled(golden: Recording, table: Array) -> list[bytes]:
-    """The digests of a table times the root of its width."""
+def _scaled(golden: Recording, table: Array) -> bytes:
+    """The digest of a table times the root of its width, in float32."""
     try:
         width = json.loads(golden.graph.config).get("hidden_size", table.shape[-1])
     except (ValueError, AttributeError):
         width = table.shape[-1]
     scale = np.float32(math.sqrt(width)) if isinstance(width, int) and width > 0 else np.float32(1)
-    return [hashlib.sha256(np.ascontiguousarray(table * scale, "<f4").tobytes()).digest()]
+    return hashlib.sha256(np.ascontiguousarray(table * scale, "<f4").tobytes()).digest()
