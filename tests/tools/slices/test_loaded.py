@@ -49,6 +49,15 @@ def test_a_table_times_the_root_of_its_width_is_known() -> None:
     assert word == "parity"
 
 
+def test_in_half_precision_which_hides_small_changes_nothing_is_excused() -> None:
+    change = {"head.weight": weights()["head.weight"] * np.float32(1 + 2.0**-20)}
+    for arithmetic, word in ((pb.ARITHMETIC_F32, "parity"), (pb.ARITHMETIC_BF16, "divergence")):
+        original = replace(golden(), parameters=parameters(weights()))
+        mine = recording(run({}), "port")
+        candidate = replace(mine, parameters=parameters(weights() | change), run=pb.Run(arithmetic=arithmetic))
+        assert check(original, candidate, weights()).word == word
+
+
 def test_where_a_tap_is_wrong_or_the_result_is_missing_nothing_is_excused() -> None:
     change = {"head.weight": weights()["head.weight"] * np.float32(1.01)}
     wrong = run({}, weights() | change)
