@@ -43,6 +43,13 @@ def four_bits(model: nn.Module) -> None:
         linear.weight.data = in_integers(linear.weight.data, 7)
 
 
+def eight_bit_floats(model: nn.Module) -> None:
+    """One scale for a weight."""
+    for linear in linears(model):
+        scale = linear.weight.data.abs().max() / 448
+        linear.weight.data = (linear.weight.data / scale).to(torch.float8_e4m3fn).float() * scale
+
+
 def both_sides(model: nn.Module) -> None:
     eight_bits(model)
     for linear in linears(model):
@@ -56,6 +63,7 @@ def linears(model: nn.Module) -> list[nn.Linear]:
 ENGINES: dict[str, Callable[[nn.Module], None]] = {
     "weights of 8 bits": eight_bits,
     "weights of 4 bits": four_bits,
+    "weights of float8": eight_bit_floats,
     "weights and activations of 8 bits": both_sides,
 }
 
@@ -94,18 +102,30 @@ def other_weight(model: Any) -> None:
     model.model.norm.weight.data *= 1.5
 
 
-def one_layer(model: Any) -> None:
-    """A projection of one layer that is off beside its rounding, by less than the other layer's rounding."""
-    model.model.layers[0].mlp.up_proj.weight.data[3] *= 1.002
+def one_row(layer: int) -> Callable[[Any], None]:
+    """A row of a projection of one layer that is off beside its rounding, by less than that."""
+
+    def change(model: Any) -> None:
+        model.model.layers[layer].mlp.up_proj.weight.data[3] *= 1.002
+
+    return change
 
 
-@pytest.mark.parametrize(
-    ("mistake", "place"), [(other_weight, "model.norm"), (one_layer, "model.layers.{layer}.mlp.up_proj")]
-)
+UP = "model.layers.{layer}.mlp.up_proj"
+BESIDE = [
+    (eight_bits, other_weight, "model.norm"),
+    (eight_bits, one_row(0), UP),
+    (eight_bit_floats, one_row(0), UP),
+    (eight_bit_floats, one_row(1), UP),
+]
+
+
+@pytest.mark.sample(every=3)
+@pytest.mark.parametrize(("engine", "mistake", "place"), BESIDE)
 def test_what_such_an_engine_does_otherwise_beside_it_comes_first(
-    mistake: Callable[[Any], None], place: str, tmp_path: Path
+    engine: Callable[[Any], None], mistake: Callable[[Any], None], place: str, tmp_path: Path
 ) -> None:
-    diagnosis = diagnosed(eight_bits, mistake, folder=tmp_path)
+    diagnosis = diagnosed(engine, mistake, folder=tmp_path)
     assert [fault.fault.place for fault in diagnosis.faults if not in_few_bits(fault)] == [place]
     text, shown = printed(diagnosis), place.replace("{layer}", "*")
     assert f"of them hold numbers in few bits, as a lossy engine does; the other one is {shown}" in text
