@@ -32,7 +32,7 @@ def test_nan_in_padding_is_said_where_it_begins_with_what_makes_it() -> None:
         values[name][1, 0] = np.nan
     text = said(recording(values, "port"))
     assert "NaN or infinities stand first at layers.0.experts (step 0)" in text
-    assert "a token that sees no key divides 0 by 0" in text
+    assert "a token that sees no key, as padding, divides 0 by 0" in text
     assert "qwen3-parity diagnose" not in text and "next:     what is said above" in text
 
 
@@ -44,6 +44,8 @@ def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:
     assert says.endswith("as `capture --model DIR --dtype bfloat16` makes one")
     (says,) = meaning_of_graph(verdicts, [], pb.ARITHMETIC_BF16)
     assert says.startswith("the run leaves its budget first at logits (step 0)")
+    lossy = replace(verdicts, arithmetic=pb.ARITHMETIC_OTHER)  # no type to capture a golden in
+    assert meaning_of_graph(lossy, [], pb.ARITHMETIC_F32)[0].startswith("the run leaves its budget first at logits")
     hidden = OpVerdict("layers.0", 0, "add", reason="another shape, [1]")
     *_, says = meaning_of_graph(verdicts, [hidden], pb.ARITHMETIC_BF16)
     assert "the mistake may be there: layers.0 (another shape, [1]); record what it reads" in says

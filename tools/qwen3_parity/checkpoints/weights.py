@@ -32,7 +32,7 @@ def checkpoint_directories(case: pb.Case, root: Path, model: Path | None = None)
                 f"the checkpoint of the {role} is not there",
                 expected=f"a Hugging Face directory, or an exported one, at {directory}",
                 got="nothing",
-                next_step="give it with --model, in Python golden(…, model=DIRECTORY)",
+                next_step="give it with --model (Python: golden(…, model=…)), or its parent folder with --checkpoints",
             )
     return directories
 

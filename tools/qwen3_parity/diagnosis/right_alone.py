@@ -7,18 +7,14 @@ from collections.abc import Sequence
 from qwen3_golden import pb
 from qwen3_parity.diagnosis.faults import Blame
 from qwen3_parity.diagnosis.own_angles import Angles
+from qwen3_parity.judge.arithmetic import BY_NAME
 from qwen3_parity.judge.budgets import percent
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 _FEW = 3
-_NAMES: dict[int, str] = {
-    pb.ARITHMETIC_F32: "float32",
-    pb.ARITHMETIC_BF16: "bfloat16",
-    pb.ARITHMETIC_F16: "float16",
-    pb.ARITHMETIC_F64: "float64",
-}
-"""Arithmetics as people say them."""
+_TYPES: dict[int, str] = {arithmetic: name for name, arithmetic in BY_NAME.items() if name not in ("float64", "other")}
+"""Arithmetics that a model can be captured in."""
 
 
 def meaning(verdicts: Verdicts, blame: Blame, angles: Angles | None) -> list[str]:
@@ -46,14 +42,14 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
     nan = next((tap for tap in over if tap.metrics is not None and tap.metrics.nonfinite_actual), None)
     if nan is not None:
         return [
-            f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it: a token "
-            "that sees no key divides 0 by 0 in its softmax, as padding does; give it zeros, or let it see itself"
+            f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it; often a "
+            "token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it see itself"
         ]
-    names = [_NAMES.get(arithmetic, "another arithmetic") for arithmetic in (verdicts.arithmetic, golden)]
-    if names[0] != names[1]:
+    mine, theirs = _TYPES.get(verdicts.arithmetic), _TYPES.get(golden)
+    if mine and theirs and mine != theirs:
         return [
-            f"every op is right on its own inputs in {names[0]}, and the golden's run was in {names[1]}: measure the "
-            f"whole run by a golden in {names[0]}, as `capture --model DIR --dtype {names[0]}` makes one"
+            f"every op is right on its own inputs in {mine}, and the golden's run was in {theirs}: measure the whole "
+            f"run by a golden in {mine}, as `capture --model DIR --dtype {mine}` makes one"
         ]
     first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
     unjudged = [verdict.name for verdict in alone if verdict.reason]

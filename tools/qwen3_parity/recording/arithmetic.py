@@ -8,16 +8,9 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, Tensor, pb
 from qwen3_golden.dtypes import ARITHMETIC
+from qwen3_parity.judge.arithmetic import BY_NAME
 from qwen3_parity.judge.tap_verdict import is_exact
 
-BY_NAME = {
-    "float32": pb.ARITHMETIC_F32,
-    "bfloat16": pb.ARITHMETIC_BF16,
-    "float16": pb.ARITHMETIC_F16,
-    "float64": pb.ARITHMETIC_F64,
-    "other": pb.ARITHMETIC_OTHER,
-}
-"""What somebody may say that a run computed in; "other" is lossy: quantised."""
 _ENOUGH, _DIFFERENT = 64, 16
 """So many numbers that are not 0, with so many different fractions, have no few bits by chance."""
 _TABLES = ("cos", "sin", "inv_freq")

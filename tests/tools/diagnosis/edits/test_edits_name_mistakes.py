@@ -2,7 +2,7 @@
 
 It runs `edits.blocks` and `edits.visibility`, and of the grammar `grammar.added`, `grammar.blocks`,
 `grammar.elsewhere`, `grammar.order`, `grammar.places`, `grammar.reads`, `grammar.siblings` and
-`grammar.together`, too.
+`grammar.at_once`, too.
 """
 
 from __future__ import annotations

@@ -9,8 +9,8 @@ import click
 
 from qwen3_golden import pb
 from qwen3_parity.commands import CASE_OR_FILE, examples, output_options
+from qwen3_parity.judge.arithmetic import BY_NAME
 from qwen3_parity.judge.next_command import command
-from qwen3_parity.recording.arithmetic import BY_NAME
 from qwen3_parity.report.next_step import after_recording
 from qwen3_parity.report.output import Output
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free
 from qwen3_parity.diagnosis.edits.grammar.added import added
+from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
@@ -14,7 +15,6 @@ from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
-from qwen3_parity.diagnosis.edits.grammar.together import together
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
 
@@ -22,7 +22,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     constants,
     siblings,
     values,
-    together,
+    at_once,
     blocks,
     layouts,
     leaves,

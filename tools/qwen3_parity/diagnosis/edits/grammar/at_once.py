@@ -19,7 +19,7 @@ _TEN = 10
 """Up to so many names stand in the order of their numbers."""
 
 
-def together(region: Region) -> Iterator[Edit]:
+def at_once(region: Region) -> Iterator[Edit]:
     """Both tables of RoPE, and all parameters of experts."""
     turns: dict[tuple[str, str], list[Site]] = {}
     experts: dict[tuple[str, int], list[Site]] = {}
