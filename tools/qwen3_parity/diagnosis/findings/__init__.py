@@ -20,6 +20,7 @@ from qwen3_parity.diagnosis.findings.numbers.offsets import axis_offset, key_bia
 from qwen3_parity.diagnosis.findings.numbers.over_steps import position_factor, step_offset
 from qwen3_parity.diagnosis.findings.numbers.places import axis_order, permuted, shift
 from qwen3_parity.diagnosis.findings.numbers.pooled import pooled_statistic
+from qwen3_parity.diagnosis.findings.numbers.roundings import rescaled_rows, scattered
 from qwen3_parity.diagnosis.findings.numbers.rows import rows_sum, visible_zero
 from qwen3_parity.diagnosis.findings.numbers.values import dropout, not_finite
 from qwen3_parity.diagnosis.findings.provenance.added import added
@@ -51,12 +52,14 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     clamped,
     axis_offset,
     group_factor,
+    rescaled_rows,
     key_parts,
     key_bias,
     grid,
     function,
     rounded_input,
     approximated,
+    scattered,
     concentrated,
     unrelated,
     size,
@@ -64,7 +67,8 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
 """In the order of preference among findings that tell equally much."""
 _COPIES, _ALIKE = frozenset({"from.other_step", "from.other_layer"}), 0.4
 """Two taps that are wrong alike have a cause in common: that each holds the other says not which."""
-
+_TOLD = 0.9
+"""What tells so much says why errors scatter."""
 
 OF_SEVERAL: tuple[Callable[[Sequence[WrongTap]], Finding | None], ...] = (
     pooled_statistic,
@@ -81,5 +85,7 @@ def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
         every += [finding for finder in FINDERS if (finding := finder(tap)) is not None]
         if any(np.array_equal(further.actual, tap.actual) for further in alike):
             every = [replace(each, weight=_ALIKE) if each.name in _COPIES else each for each in every]
+        if any(finding.weight >= _TOLD for finding in every):
+            every = [each for each in every if each.name != "fit.scattered"]
         every = [from_tap_to_tap(each, tap, alike) if each.name == "fit.factor" else each for each in every]
     return sorted(every, key=lambda finding: -finding.weight)

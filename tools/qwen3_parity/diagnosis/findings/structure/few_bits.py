@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product as every
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +13,8 @@ from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
 
 Stored = Callable[[Array], Array]
 """A scale as it is stored."""
-_Fit = Callable[[Array, Stored], Array]
+_Hold = Callable[[Array, Stored], "Held"]
+_Whole = Callable[[Array], Array]
 
 _F32 = np.float32
 SCALES: tuple[tuple[str, Stored], ...] = (
@@ -31,11 +33,33 @@ _NF4 = np.array(
 """The quantiles of a normal distribution that bitsandbytes has."""
 
 
+class Held(NamedTuple):
+    """Blocks of numbers as they are stored: `(codes - zero) * scale + low`, the last three one for each block."""
+
+    codes: Array
+    scale: Array
+    zero: Array
+    low: Array
+
+    @property
+    def numbers(self) -> Array:
+        """What is read back, `[block, number]`, float32."""
+        return np.asarray((self.codes - self.zero) * self.scale + self.low)
+
+
 class Grid(NamedTuple):
-    """A way to round blocks of float32 numbers, `[block, number]`, each by itself, with scales as they are stored."""
+    """A way to hold blocks of float32 numbers, `[block, number]`, each by itself, with scales as they are stored.
+
+    `bits` of integers, 0 where codes are no integers.
+    """
 
     says: str
-    fit: _Fit
+    hold: _Hold
+    bits: int = 0
+
+    def fit(self, parts: Array, stored: Stored) -> Array:
+        """The blocks rounded."""
+        return self.hold(parts, stored).numbers
 
 
 def _divided(parts: Array, scale: Array) -> Array:
@@ -46,71 +70,77 @@ def _peaks(parts: Array) -> Array:
     return np.asarray(np.abs(parts).max(1, keepdims=True))
 
 
-def _symmetric(levels: int, highest: int) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
+def _held(codes: Array, scale: Array, zero: Array | None = None, low: Array | None = None) -> Held:
+    none = np.zeros_like(scale)
+    return Held(np.asarray(codes), scale, none if zero is None else zero, none if low is None else low)
+
+
+def _symmetric(levels: int, highest: int, whole: _Whole = np.rint) -> _Hold:
+    def hold(parts: Array, stored: Stored) -> Held:
         scale = stored(_peaks(parts) / _F32(levels))
-        return np.asarray(np.clip(np.rint(_divided(parts, scale)), -levels, highest) * scale)
+        return _held(np.clip(whole(_divided(parts, scale)), -levels, highest), scale)
 
-    return fit
+    return hold
 
 
-def _from_largest(bits: int) -> _Fit:
+def _from_largest(bits: int) -> _Hold:
     """The number of the largest size is the lowest integer, whatever its sign."""
     half = 1 << (bits - 1)
 
-    def fit(parts: Array, stored: Stored) -> Array:
+    def hold(parts: Array, stored: Stored) -> Held:
         at = np.abs(parts).argmax(1)[:, None]
         exact = np.take_along_axis(parts, at, 1) / _F32(-half)
         whole = np.floor(_divided(parts, exact) + _F32(half + 0.5))
-        return np.asarray((np.minimum(whole, 2 * half - 1) - half) * stored(exact))
+        scale = stored(exact)
+        return _held(np.minimum(whole, 2 * half - 1), scale, np.full_like(scale, half))
 
-    return fit
+    return hold
 
 
-def _between(bits: int) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
+def _between(bits: int, whole: _Whole = np.rint) -> _Hold:
+    def hold(parts: Array, stored: Stored) -> Held:
         low, high = parts.min(1, keepdims=True), parts.max(1, keepdims=True)
         exact = (high - low) / _F32((1 << bits) - 1)
-        return np.asarray(np.rint(_divided(parts - low, exact)) * stored(exact) + stored(low))
+        return _held(whole(_divided(parts - low, exact)), stored(exact), low=stored(low))
 
-    return fit
+    return hold
 
 
-def _zero_point(bits: int) -> _Fit:
+def _zero_point(bits: int, whole: _Whole = np.rint) -> _Hold:
     most = (1 << bits) - 1
 
-    def fit(parts: Array, stored: Stored) -> Array:
+    def hold(parts: Array, stored: Stored) -> Held:
         low, high = np.minimum(parts.min(1, keepdims=True), 0), np.maximum(parts.max(1, keepdims=True), 0)
         scale = stored((high - low) / _F32(most))
         zero = np.rint(_divided(-low, scale))
-        return np.asarray((np.clip(np.rint(_divided(parts, scale)) + zero, 0, most) - zero) * scale)
+        return _held(np.clip(whole(_divided(parts, scale)) + zero, 0, most), scale, zero)
 
-    return fit
+    return hold
 
 
-def _quantiles(parts: Array, stored: Stored) -> Array:
+def _quantiles(parts: Array, stored: Stored) -> Held:
     scale = stored(_peaks(parts))
-    return np.asarray(_NF4[np.searchsorted((_NF4[1:] + _NF4[:-1]) / 2, _divided(parts, scale))] * scale)
+    return _held(_NF4[np.searchsorted((_NF4[1:] + _NF4[:-1]) / 2, _divided(parts, scale))], scale)
 
 
-def _float8(rounded: Stored, largest: float) -> _Fit:
-    def fit(parts: Array, stored: Stored) -> Array:
+def _float8(rounded: Stored, largest: float) -> _Hold:
+    def hold(parts: Array, stored: Stored) -> Held:
         scale = stored(_peaks(parts) / _F32(largest))
-        return np.asarray(rounded(_divided(parts, scale)) * scale)
+        return _held(rounded(_divided(parts, scale)), scale)
 
-    return fit
+    return hold
 
 
 def _integers(bits: int) -> list[Grid]:
     top = (1 << (bits - 1)) - 1
     grids = [
-        Grid(f"{bits} bits without a minimum (the largest size is {top})", _symmetric(top, top)),
-        Grid(f"{bits} bits without a minimum (the largest size is {top + 1})", _symmetric(top + 1, top)),
-        Grid(f"{bits} bits with a minimum (as q{bits}_1)", _between(bits)),
-        Grid(f"{bits} bits with a zero point", _zero_point(bits)),
+        Grid(f"{bits} bits without a minimum (the largest size is {top})", _symmetric(top, top), bits),
+        Grid(f"{bits} bits without a minimum (the largest size is {top + 1})", _symmetric(top + 1, top), bits),
+        Grid(f"{bits} bits with a minimum (as q{bits}_1)", _between(bits), bits),
+        Grid(f"{bits} bits with a zero point", _zero_point(bits), bits),
     ]
-    signed = Grid(f"{bits} bits without a minimum (as q{bits}_0: the largest size is {-top - 1})", _from_largest(bits))
-    return [*grids, signed] if bits < 8 else grids
+    signed = f"{bits} bits without a minimum (as q{bits}_0: the largest size is {-top - 1})"
+    return [*grids, Grid(signed, _from_largest(bits), bits)] if bits < 8 else grids
 
 
 GRIDS: tuple[Grid, ...] = (
@@ -122,3 +152,13 @@ GRIDS: tuple[Grid, ...] = (
     ),
 )
 """Every way, the usual ones first."""
+CUT_OFF: tuple[Grid, ...] = tuple(
+    Grid(f"{bits} bits {how}, whose fractions are {says}", hold, bits)
+    for bits, (says, whole) in every((8, 4), (("cut off", np.trunc), ("rounded down", np.floor)))
+    for how, hold in (
+        ("without a minimum", _symmetric((1 << (bits - 1)) - 1, (1 << (bits - 1)) - 1, whole)),
+        ("with a minimum", _between(bits, whole)),
+        ("with a zero point", _zero_point(bits, whole)),
+    )
+)
+"""Integers that are not the nearest ones."""

@@ -9,6 +9,8 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Form, Product
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
+from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
+from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
@@ -27,8 +29,10 @@ _FORMS: tuple[Form, ...] = (
     rounded_inputs,
     rounded_both,
     scales_across,
+    clamped_inputs,
     rows,
     columns_permuted,
+    misread,
     row_scaled,
     row_shifted,
     column_scaled,
@@ -37,7 +41,12 @@ _FORMS: tuple[Form, ...] = (
     low_rank,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
-_OF_INPUTS = ("structure.rounded_inputs", "structure.rounded_both", "structure.input_channels")
+_OF_INPUTS = (
+    "structure.rounded_inputs",
+    "structure.rounded_both",
+    "structure.clamped_inputs",
+    "structure.input_channels",
+)
 _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what becomes of it afterwards?"
 
 
