@@ -70,6 +70,7 @@ EDITS: Mapping[str, str] = {
     "edit.exchanged": "exchanges two operands, halves or parameters",
     "edit.fitted": "is otherwise by one number that was fitted: a factor, a summand, a power",
     "edit.input": "counts positions otherwise, or reads another input than is given",
+    "edit.layer_type": "runs a layer of one type with the angles or the mask of another",
     "edit.left_out": "leaves the op, the line or a part of its operands out",
     "edit.mask": "hides or shows other keys",
     "edit.mean_taken_off": "takes the mean off first, as a LayerNorm does",

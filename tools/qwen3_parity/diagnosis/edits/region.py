@@ -12,6 +12,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
 from qwen3_parity.diagnosis.edits.sites import of_alone, site_of
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
@@ -210,6 +211,17 @@ class Region:
     def source(self, name: str) -> Array:
         """A recorded value by its name in `sources`. Raises `KeyError` where there is none."""
         return self.network.slices.recorded[self.sources[name]]
+
+    @cached_property
+    def counterparts(self) -> Mapping[int, Counterpart]:
+        """What layers of another type read in the place of values that layers read from outside."""
+        return counterparts(self.network.graph, self.key[1])
+
+    def counterpart(self, value: int) -> Array:
+        """What a layer of another type reads. Raises `KeyError` where there is none."""
+        region = Region(self.network, self.counterparts[value].value, self.key)
+        self.work += region.work
+        return np.asarray(region.base[region.value])
 
     @cached_property
     def choices(self) -> Mapping[int, Array]:

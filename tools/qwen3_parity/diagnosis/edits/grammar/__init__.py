@@ -9,6 +9,8 @@ from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
+from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
+from qwen3_parity.diagnosis.edits.grammar.layer_types import layer_types
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
 from qwen3_parity.diagnosis.edits.grammar.order import order
@@ -20,9 +22,11 @@ from qwen3_parity.diagnosis.edits.region import Region
 
 PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     constants,
+    frequencies,
     siblings,
     values,
     at_once,
+    layer_types,
     blocks,
     layouts,
     leaves,

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -32,8 +31,8 @@ def fitted(region: Region) -> Iterator[Free]:
         if node is None:
             if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
                 yield _scaled(region, site, f"scales {of_site(site)} by", line)
-                if base.size > 1 and bool((base > 0).all()):
-                    yield _power_of(region, site, line)
+                if base.size > 1 and bool((base > 0).all()) and not site.op.endswith("inv_freq"):
+                    yield _power_of(site, line)
             if places[0] not in region.names:
                 line = recorded_line(region, places[0])
                 largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
@@ -52,31 +51,14 @@ def fitted(region: Region) -> Iterator[Free]:
             yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
 
 
-def _power_of(region: Region, site: Site, line: Written | None) -> Free:
-    """A small parameter to a power; of frequencies it is another base."""
-    theta = _theta(region.network.config) if site.op.endswith("inv_freq") else None
+def _power_of(site: Site, line: Written | None) -> Free:
+    """A small parameter to a power."""
 
     def edit(fit: float) -> Edit:
         says = f"takes {of_site(site)} to the power {number(fit)}"
-        if theta is not None:
-            says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}{_EXPONENTS.get(fit, '')}"
         return Edit("edit.fitted", says, RARE + 1, {site: _power(fit)}, line)
 
     return Free(edit, (0.8, 1.2), 1.0)
-
-
-_EXPONENTS: Mapping[float, str] = {0.5: ", or half of the exponents", 2.0: ", or twice the exponents"}
-
-
-def _theta(config: Mapping[str, Any]) -> float | None:
-    """The base of the frequencies, wherever a config has it."""
-    for key, value in config.items():
-        if key == "rope_theta" and isinstance(value, int | float):
-            return float(value)
-        inside = _theta(value) if isinstance(value, Mapping) else None
-        if inside is not None:
-            return inside
-    return None
 
 
 def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Free:
