@@ -48,6 +48,24 @@ class Line(NamedTuple):
     function: str
 
 
+class Call(NamedTuple):
+    """How a node is computed: its kernel, and what its op's name says, looked up once.
+
+    `stays`: operands are taken in the types that they have; `rows_stay`: gathered rows stay in their table; `free`: a
+    size of its result is decided by inputs.
+    """
+
+    kind: Kind
+    compute: Callable[..., Any]
+    takes_numbers: bool
+    stays: bool
+    rows_stay: bool
+    may_gather: bool
+    casts: bool
+    rounds: bool
+    free: bool
+
+
 @dataclass(frozen=True)
 class Node:
     """One op: its operands in order and by name, the dtype and shape of its result, and where it comes from.
@@ -68,6 +86,17 @@ class Node:
     def reads(self) -> tuple[int, ...]:
         """The numbers of the values that it reads."""
         return tuple(_refs((*self.operands, *self.named.values())))
+
+    @cached_property
+    def call(self) -> Call | None:
+        """What computes it, None for an op that nothing here computes."""
+        kernel, name = kernel_of(self.op), self.op.partition(".")[0]
+        if kernel is None:
+            return None
+        # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
+        stays, free = kernel.kind is Kind.MOVE or name in _PRODUCTS, None in self.shape
+        rounds = kernel.kind in (Kind.POINT, Kind.SUM)
+        return Call(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds, free)
 
 
 def _refs(operands: Iterable[Operand]) -> Iterator[int]:
@@ -162,61 +191,75 @@ def _owner(value: Any) -> Array | None:
 
 
 def computed(
-    node: Node, values: Mapping[int, Any], numbers: Numbers, choice: Array | None = None, limit: int = LIMIT
+    node: Node, values: Mapping[int, Any], numbers: Numbers, choice: Array | None = None, limit: int | None = LIMIT
 ) -> Any:
     """What a node gives on the values that it reads; with the indices of a `choice`, these and what stands there.
 
     Raises `ValueError`, with op, module and line, for operands that the op does not take, for a result of another kind
-    or shape than the node says, and, before it is made, for one of more than `limit` bytes.
+    or shape than the node says, and, before it is made, for one of more than `limit` bytes. Without a limit the node
+    was computed before on values of these shapes, and whoever calls it ignores what NumPy warns of.
     """
-    kernel = kernel_of(node.op)
-    if kernel is None:
+    call = node.call
+    if call is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
-    # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
-    name = node.op.partition(".")[0]
-    lift = np.asarray if kernel.kind is Kind.MOVE or name in _PRODUCTS else numbers.lifted
-    rows_stay = name == "bmm"
+    lift = np.asarray if call.stays else numbers.lifted
     try:
-        operands = [resolved(operand, values, lift, rows_stay=rows_stay) for operand in node.operands]
-        named = {name: resolved(operand, values, lift) for name, operand in node.named.items()}
-        if (rows := gathered(node.op, operands)) is not None:
+        operands = [resolved(operand, values, lift, rows_stay=call.rows_stay) for operand in node.operands]
+        named = {name: resolved(operand, values, lift) for name, operand in node.named.items()} if node.named else {}
+        if call.may_gather and (rows := gathered(node.op, operands)) is not None:
             _check_shape(node, rows.shape)
             return rows
+        if limit is None and not call.free:
+            return _result(node, call, operands, named, numbers, choice)
         most = elements(node.op, operands, named)
-        if most * _BYTES > limit:
+        if limit is not None and most * _BYTES > limit:
             raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
         with np.errstate(all="ignore"):
-            if choice is not None:
-                return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
-            if rows_stay and any(isinstance(operand, Gathered) for operand in operands):
-                result = product(numbers, *operands)
-            else:
-                result = kernel.compute(*([numbers] if kernel.takes_numbers else []), *operands, **named)
-            return _settled(node, kernel.kind, result, numbers)
+            return _result(node, call, operands, named, numbers, choice)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
 
 
+def _result(
+    node: Node, call: Call, operands: list[Any], named: dict[str, Any], numbers: Numbers, choice: Array | None
+) -> Any:
+    if choice is not None:
+        return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
+    if call.rows_stay and any(isinstance(operand, Gathered) for operand in operands):
+        result = product(numbers, *operands)
+    elif call.takes_numbers:
+        result = call.compute(numbers, *operands, **named)
+    else:
+        result = call.compute(*operands, **named)
+    return _settled(node, call, result, numbers)
+
+
 def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     """A node's result as it goes on; `ValueError` for one of another kind or shape than the node says."""
+    assert node.call is not None
     with np.errstate(invalid="ignore"):
-        return _settled(node, kind, result, numbers)
+        return _settled(node, node.call._replace(rounds=kind in (Kind.POINT, Kind.SUM)), result, numbers)
 
 
-def _settled(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
-    if not node.dtype:
+def _settled(node: Node, call: Call, result: Any, numbers: Numbers) -> Any:
+    dtype = node.dtype
+    if not dtype:
         return _no_tensor(result)
-    result = np.asarray(result)
-    if result.dtype.kind not in _KINDS:
+    if not isinstance(result, np.ndarray):
+        result = np.asarray(result)
+    kind = result.dtype.kind
+    if kind not in _KINDS:
         raise ValueError("its result is no tensor of numbers")
-    _check_shape(node, result.shape)
-    if result.dtype.kind == "c" and not node.dtype.startswith("complex"):
+    if result.shape != node.shape:
+        _check_shape(node, result.shape)
+    if kind == "c" and not dtype.startswith("complex"):
         raise ValueError("it gives complex numbers, not real ones")
     # An infinite distance as an integer is some number, here as in torch.
-    result = result.astype(numbers.dtype(node.dtype), copy=False)
-    if node.op.partition(".")[0] in _CASTS:
-        return numbers.cast(result, node.dtype)
-    return numbers.result(result, node.dtype) if kind in (Kind.POINT, Kind.SUM) else result
+    if (wide := numbers.dtype(dtype)) != result.dtype:
+        result = result.astype(wide, copy=False)
+    if call.casts:
+        return numbers.cast(result, dtype)
+    return numbers.result(result, dtype) if call.rounds else result
 
 
 def _check_shape(node: Node, shape: tuple[int, ...]) -> None:

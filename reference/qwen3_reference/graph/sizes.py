@@ -40,7 +40,8 @@ _SIZES: Settings = {
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim"), 6),
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
-    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
+    **dict.fromkeys(("linear_key_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
+    "linear_value_head_dim": 6,  # or a state's axes may be exchanged
     "mamba_n_heads": _HEADS,
     **dict.fromkeys(("mamba_n_groups", "n_groups", "num_channels"), 1),
     "mamba_d_ssm": 2 * _WIDTH,
@@ -48,6 +49,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    "swiglu_limit": 2.0,  # that numbers reach
     "pad_token_id": 0,
     **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
     "eos_token_id": 2,
@@ -57,6 +59,8 @@ _SIZES: Settings = {
     "use_cache": True,
 }
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
+_ROTARY, _FEWEST_TURNING, _TURNING = ("partial_rotary_factor", "rotary_pct"), 0.4, 0.6
+"""Of two channels that turn, halves and neighbours are the same pair, and every base is the same one."""
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
@@ -119,12 +123,16 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
             by_layer = {int(layer): settings for layer, settings in value.items()}
             layers = enumerate(by_layer.get(layer) for layer in chosen)
             return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
-        if isinstance(value, dict) and key not in ("rope_parameters", "rope_scaling", "id2label", "label2id"):
+        if key in ("rope_parameters", "rope_scaling") and isinstance(value, dict):
+            return {name: shrunk(name, each) if name in _ROTARY else each for name, each in value.items()}
+        if isinstance(value, dict) and key not in ("id2label", "label2id"):
             return _shrunk(value, sizes)
         if key in lists:
             return [value[layer] for layer in chosen]
         if key in _DEPTHS and isinstance(value, int):
             return len(chosen)
+        if key in _ROTARY and isinstance(value, float) and value < _FEWEST_TURNING:
+            return _TURNING
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
     return {key: shrunk(key, value) for key, value in said.items()}

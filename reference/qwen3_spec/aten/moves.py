@@ -34,7 +34,9 @@ def t(x: Array) -> Array:
 
 def unsqueeze(x: Array, axis: int) -> Array:
     """An axis of size 1 put in."""
-    return np.expand_dims(x, axis)
+    if not -x.ndim - 1 <= axis <= x.ndim:
+        return np.expand_dims(x, axis)  # which says what is wrong
+    return x[(*(slice(None),) * (axis % (x.ndim + 1)), None)]
 
 
 def squeeze(x: Array, axes: int | Sequence[int] | None = None) -> Array:

@@ -85,6 +85,9 @@ class Numbers:
         if value.dtype.kind != "f":
             return np.asarray(value.sum(axes, keepdims=keepdims))
         axes = tuple(sorted(axis % value.ndim for axis in axes))
+        if axes == (value.ndim - 1,) and value.shape[-1]:  # nearly always
+            total = self.arithmetic.sum(value)
+            return total[..., None] if keepdims else total
         last = np.moveaxis(value, axes, range(-len(axes), 0))
         flat = last.reshape(*last.shape[: value.ndim - len(axes)], -1)
         total = self.arithmetic.sum(flat) if flat.shape[-1] else np.zeros(flat.shape[:-1], value.dtype)

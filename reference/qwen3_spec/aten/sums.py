@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -78,7 +79,7 @@ def mean(
 ) -> Array:
     """The mean over axes, all of them where none is named."""
     x = _as(numbers, x, dtype)
-    count = int(np.prod([x.shape[axis] for axis in _axes(x, dims)]))
+    count = prod(x.shape[axis] for axis in _axes(x, dims))
     with np.errstate(invalid="ignore", divide="ignore"):
         return np.asarray(numbers.sum(x, _axes(x, dims), keepdims=keepdim) / x.dtype.type(count))
 

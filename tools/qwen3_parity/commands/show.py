@@ -94,7 +94,7 @@ def _beside(golden_file: Path, file: Path, taps: tuple[str, ...], output: Output
         )
     output.finish(
         0,
-        report.summary(verdicts),
+        show_diff.beside(verdicts),
         lambda: show_diff.to_json(rows, verdicts),
         lambda: [show_diff.terminal(rows, verdicts)],
     )

@@ -14,11 +14,12 @@ from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
+from qwen3_parity.diagnosis.explanation import LAYER, where_made
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
@@ -26,7 +27,7 @@ from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.diagnosis.search import Search
-from qwen3_parity.diagnosis.whereabouts import LAYER, whereabouts
+from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
@@ -35,6 +36,8 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Line
 
+_HIDDEN = 4
+"""Taps to record next that are named."""
 _LINES = 6
 _LEAST = 8
 """The part of all work that a fault has at least, however many there are."""
@@ -147,10 +150,12 @@ def _explained(place: _Place, network: Network) -> Explained:
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
-    explanations, no_names = certain([fitting.said for fitting in searched.fitting])
+    explanations, no_names = certain(
+        where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
+    )
     explanations, no_names = outranked(explanations, no_names, numbers)
     known = bool(explanations) and explanations[0].certain
-    said = [*([] if known else numbers), *no_names, *([] if explanations else _lines(network, value))]
+    said = [*([] if known else numbers), *no_names, *([] if explanations else _lines(network, value, wrong))]
     return Explained(
         fault,
         where,
@@ -171,16 +176,29 @@ def _cells(part: Alone, network: Network) -> Cells:
     return Cells(*item.key, tuple(item.info.axes), wrong, counts)
 
 
-def _lines(network: Network, value: int) -> Sequence[Finding]:
-    """The reference's lines that make a value of the nearest recorded ones, the last first."""
+def _lines(network: Network, value: int, wrong: Sequence[Alone]) -> Sequence[Finding]:
+    """The reference's lines that make the worst value of the nearest recorded ones, the last first."""
     nodes = network.slices.computing(value)
     if not nodes:
         nodes = [node for part in network.slices.order(value) if (node := network.graph.node(part)) is not None][-1:]
     lines = list(dict.fromkeys(line for node in reversed(nodes) if (line := model_line(node)) is not None))
     findings = [Finding(REFERENCE, _says(line, network), 0.5) for line in lines[:_LINES]]
     if len(lines) > _LINES:
-        findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record what is between", 0.1))
+        hidden = ", ".join(_between(network, wrong)[:_HIDDEN]) or "what is between"
+        findings.append(Finding(REFERENCE, f"and {len(lines) - _LINES} more lines: record {hidden} next", 0.1))
     return findings
+
+
+def _between(network: Network, wrong: Sequence[Alone]) -> list[str]:
+    """The golden's taps between the wrong ones and the nearest recorded, of the same layer: states first."""
+    names, slices = dict[str, None](), network.slices
+    for part in wrong:
+        value, numbers = network.graph.taps[part.verdict.name, part.verdict.step], numbers_of(part.verdict.name)
+        inside = frozenset(slices.order(value)) - {value}
+        for (name, _), tap in network.graph.taps.items():
+            if tap in inside and tap not in slices.recorded and numbers_of(name) == numbers:
+                names[opened(name)] = None
+    return sorted(names, key=lambda name: not name.startswith("cache."))
 
 
 def _says(line: Line, network: Network) -> str:

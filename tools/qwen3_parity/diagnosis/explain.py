@@ -194,7 +194,7 @@ def _way(
     if all(fitted.share <= 1 for _, fitted in again):
         fits += again
     good = [(tap, fitted) for tap, fitted in fits if fitted.share <= 1]
-    hypothesis = suspect.hypothesis
+    hypothesis, contradicting = suspect.hypothesis, tuple(tap.key for tap in passing if contradicts(suspect, tap))
     explanation = Explanation(
         name=hypothesis.name,
         says=hypothesis.says,
@@ -204,11 +204,12 @@ def _way(
         whole=sum(fitted.whole for _, fitted in good),
         partly=sum(not fitted.whole for _, fitted in good),
         of=len(fits),
-        contradicted=sum(contradicts(suspect, tap) for tap in passing),
+        contradicted=len(contradicting),
         passing=len(passing),
         spoiled=max(fitted.spoiled for _, fitted in good),
         rank=hypothesis.rank,
         kinds=len({pattern.rpartition(".")[2].removeprefix("encoder_") for pattern in suspect.at}),
         taps=tuple(tap.key for tap, _ in good),
+        contradicting=contradicting,
     )
     return Way(explanation, suspect, left)

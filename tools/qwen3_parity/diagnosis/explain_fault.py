@@ -12,6 +12,7 @@ import numpy as np
 from qwen3_parity.diagnosis.every_tap import affordable
 from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
+from qwen3_parity.diagnosis.explanation import where_made
 from qwen3_parity.diagnosis.faults import Blame, Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.numbers.factors import factor
@@ -64,7 +65,8 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     search = replace(search, later=past)
     taps = _Taps(blamed, _judged(blame, passing), partial(_judged, blame, further))
     tried = _tried(taps, partial(_by_golden_angles, blame, wrong, passing, further), worst, search)
-    names, beside = certain(tried.explanations)
+    keys = [(verdict.name, verdict.step) for verdict in fault.wrong]
+    names, beside = certain(where_made(tried.explanations, keys))
     said = [] if names and names[0].certain else numbers(worst, blamed)
     names, beside = outranked(names, beside, said)
     explained = Explained(

@@ -115,5 +115,5 @@ def _few(explanation: Explanation) -> Finding:
 
 
 def _at(explanation: Explanation) -> str:
-    doubt = f", though {explanation.contradicted} right taps would be wrong too" if explanation.contradicted else ""
+    doubt = f", though {explanation.doubted} right taps would be wrong too" if explanation.doubted else ""
     return f"at {explanation.reproduced} of {explanation.of} taps this fits: it {explanation.says}{doubt}"

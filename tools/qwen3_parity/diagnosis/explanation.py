@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 from qwen3_parity.mistakes.ranks import PLAIN, Kind, Rank
+
+LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
+"""The number of a layer in a tap's name."""
 
 
 @dataclass(frozen=True)
@@ -15,8 +20,9 @@ class Explanation:
     `whole` taps are reproduced in every cell, `partly` in every wrong cell (the mistake is made for some of the tap);
     `of` were tried: every wrong tap of the place, or those that the mistakes before it leave; `taps` are the name and
     step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts those of the `passing`
-    ones of the same place, as many as were tried, that the mistake would have made wrong, `spoiled` is the part of the
-    right cells of a tap explained partly.
+    ones of the same place, as many as were tried, that the mistake would have made wrong, `elsewhere` those of them in
+    a layer or step without a wrong one, where it is not made; `contradicting` are all of them. `spoiled` is the part of the right cells of a tap
+    explained partly.
     """
 
     name: str
@@ -33,6 +39,13 @@ class Explanation:
     rank: Rank = PLAIN
     kinds: int = 1
     taps: tuple[tuple[str, int], ...] = ()
+    elsewhere: int = 0
+    contradicting: tuple[tuple[str, int], ...] = ()
+
+    @property
+    def doubted(self) -> int:
+        """How many right taps contradict it, where it is made."""
+        return self.contradicted - self.elsewhere
 
     @property
     def fitted(self) -> bool:
@@ -61,3 +74,19 @@ class Explanation:
     def as_good_as(self, other: Explanation) -> bool:
         """Whether it explains as much as another one and contradicts no more: the plainer of the two is no surer."""
         return self.order[:4] == other.order[:4]
+
+
+def where_made(explanations: Sequence[Explanation], wrong: Sequence[tuple[str, int]]) -> list[Explanation]:
+    """The explanations with what contradicts them in layers and steps that have none of the `wrong` taps."""
+    layers, steps = {_layers(name) for name, _ in wrong}, {step for _, step in wrong}
+    return [
+        replace(
+            each,
+            elsewhere=sum(_layers(name) not in layers or step not in steps for name, step in each.contradicting),
+        )
+        for each in explanations
+    ]
+
+
+def _layers(name: str) -> tuple[str, ...]:
+    return tuple(LAYER.findall(name))

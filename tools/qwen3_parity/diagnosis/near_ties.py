@@ -19,7 +19,8 @@ class Flip:
     """One position where the candidate's best token is another than the golden's.
 
     `margin` is how far apart the two tokens' logits are in the golden, `floors` the same in units of the largest honest
-    error of a logit. `near_tie`: each of the two logits may honestly move that far, so the flip says nothing.
+    error of a logit. `near_tie`: each of the two logits may honestly move that far, and none moved farther, so the flip
+    says nothing.
     """
 
     where: str
@@ -65,4 +66,5 @@ def _step(
         margin = float(expected[row, position, best]) - float(expected[row, position, chosen])
         floors = margin / floor if floor > 0 else np.inf
         where = f"logits (step {step}) [{row}, {position}]"
-        yield Flip(where, best, chosen, margin, floors, floor > 0 and margin <= reach(floor))
+        moved = np.abs(actual[row, position].astype(np.float64) - expected[row, position])[[best, chosen]].max()
+        yield Flip(where, best, chosen, margin, floors, floor > 0 and max(margin, 2 * float(moved)) <= reach(floor))

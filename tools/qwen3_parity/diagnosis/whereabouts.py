@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 import numpy as np
 
 from qwen3_golden import Array, Recording
 from qwen3_parity.diagnosis import facts
+from qwen3_parity.diagnosis.explanation import LAYER
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.positions import Cells, Separated, at_indices, in_encoder, of_positions
 from qwen3_parity.diagnosis.when import Fact, When, when
 from qwen3_parity.judge.indices import ranges
 from qwen3_parity.judge.op_verdict import OpVerdict
 
-LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|\[|#|$)")
-"""The number of a layer in a tap's name."""
 _WORDS = {
     "batch": "batch rows",
     "query": "positions",

@@ -112,7 +112,7 @@ def tap_named(name: str, patterns: Iterable[str]) -> str:
 
 def patterns_of_stack(stack: str) -> tuple[str, ...]:
     """The patterns that a forward of "encoder" or "decoder" may have, in network order."""
-    results = ("logits", "generated_ids") if stack == "decoder" else ()
+    results = ("logits", "generated_ids", "next_token_probs") if stack == "decoder" else ()
     return tuple(row.pattern for row in table() if row.pattern.startswith(f"{stack}.") or row.pattern in results)
 
 

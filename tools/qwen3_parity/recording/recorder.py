@@ -5,6 +5,7 @@ Every array is laid out as its tap, cut into the golden's steps, and written as 
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.origins import Origin, written
 from qwen3_golden.recording import plain_provenance
 from qwen3_parity.judge.match import GIVEN
+from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.arithmetic import Widened, arithmetic_of
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.graph_steps import cut_into_steps
@@ -30,6 +32,8 @@ from qwen3_parity.recording.names import patterns_of_stack, tap_named
 from qwen3_parity.recording.slots import Forward
 
 FOLDER = Path("build/parity")
+_CHOSEN = ("batch", "new")
+"""The axes of tokens that were chosen."""
 
 
 @dataclass
@@ -58,6 +62,7 @@ class Recorder:
     origins: dict[str, Origin] = field(default_factory=dict)
     _widened: Widened = field(default_factory=Widened)
     _keys: set[tuple[str, int]] = field(default_factory=set)
+    _surplus: list[str] = field(default_factory=list)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -135,10 +140,17 @@ class Recorder:
         """What each step that a forward completes has of a tap of taps.textproto."""
         case, tap_place = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
         if tap_place is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
-            if tap_place is not None and pattern_of(name) in self.case.golden.run.materialised:
+            layer = re.search(r"(?<=\.)\d+(?=\.)", name)
+            if tap_place is not None and layer is not None and int(layer[0]) >= case.config.num_hidden_layers > 0:
                 raise _no_such_layer(where, name, case.config)
+            self._surplus.append(name)
             return  # a golden that was captured with some of its taps
         sizes = self.sizes(forward)
+        if tuple(tap_place.axes) == _CHOSEN:  # how many they are is the candidate's
+            if array.ndim != len(_CHOSEN) or len(array) != sizes["batch"]:
+                raise self.misfit(where, name, tap_place.axes, forward, array.shape)
+            yield 0, array
+            return
         if alone := is_last_alone(name, array.shape, sizes):
             array, forward = array.reshape(sizes["batch"], 1, -1), forward._replace(first=forward.stop - 1)
         laid = self._laid_out(name, array, tap_place.axes, forward, where, order)
@@ -222,8 +234,10 @@ class Recorder:
                 self.case.name,
                 "nothing was recorded",
                 expected="at least one tap",
-                got="none",
-                next_step='assign taps, as recording["layers.0.q_proj"] = array',
+                got=f"taps that the golden does not have: {', '.join(self._surplus[:3])}" if self._surplus else "none",
+                next_step=command("show", golden.source)
+                if self._surplus
+                else 'assign taps, as recording["layers.0.q_proj"] = array',
             )
         delivered = {name if self.case.is_graph else pattern_of(name) for name, _ in self._keys}
         listed = [pattern for pattern in golden.run.materialised if pattern in delivered or pattern.startswith(GIVEN)]

@@ -24,7 +24,7 @@ def in_taps(explanation: Explanation, whose: str) -> str:
     taps = f"{explanation.whole} of {explanation.of} taps"
     if explanation.partly and explanation.whole != explanation.of:
         taps = f"the wrong cells of {explanation.partly} and all of {taps}"
-    contradictions = [f"{explanation.contradicted} right taps"] if explanation.contradicted else []
+    contradictions = [f"{explanation.doubted} right taps"] if explanation.doubted else []
     contradictions += [f"{explanation.spoiled:.0%} of a tap's right cells"] if explanation.spoiled >= _SOME else []
     near = f"reproduces {whose} numbers within {explanation.share:.2g} of the budget at {taps}"
     return near + _doubt(" and ".join(contradictions))
@@ -45,5 +45,5 @@ def _doubt(contradictions: str) -> str:
 def to_json(explanation: Explanation) -> Any:
     """Plain dicts, lists, strings and numbers."""
     rank = explanation.rank
-    fields = {name: value for name, value in asdict(explanation).items() if name != "rank"}
+    fields = {name: value for name, value in asdict(explanation).items() if name not in ("rank", "contradicting")}
     return plain(fields | {"kind": rank.kind.word, "order": rank.order})

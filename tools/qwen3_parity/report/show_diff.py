@@ -18,7 +18,7 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.spoken import as_filed, spoken
 from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.report.verdicts import summary
+from qwen3_parity.report.verdicts import of_budget
 
 
 @dataclass(frozen=True)
@@ -85,6 +85,14 @@ def _side(tensor: Tensor | None) -> Side | None:
     return Side(tuple(tensor.array.shape), pb.DType.Name(tensor.info.dtype).lower(), rms)
 
 
+def beside(verdicts: Verdicts) -> str:
+    """How many taps stand beside each other and the farthest of them; which side is wrong is another's question."""
+    line = f"{verdicts.case.name}: {verdicts.compared} of {verdicts.of} taps beside each other"
+    if verdicts.worst is not None:
+        line += f", worst {of_budget(verdicts.worst.share)} at {verdicts.worst.where}"
+    return spoken(f"{line}; what is wrong is said by qwen3-parity check", verdicts.case)
+
+
 def terminal(compared: Sequence[Row], verdicts: Verdicts) -> RenderableType:
     """A row for each tap, where both sides are told apart by " | " if they differ; the candidate's comes first."""
     table = Table("tap", "step", "dtype", "shape", "rms", "largest difference", "share", box=None)
@@ -96,7 +104,7 @@ def terminal(compared: Sequence[Row], verdicts: Verdicts) -> RenderableType:
         cells = [row.name, str(row.step), *map(_both, *map(_cells, (row.actual, row.expected))), largest, share]
         table.add_row(*cells, style="red" if row.share is not None and row.share > 1 else None)
     lines = [Text(line) for row in compared if row.elements is not None for line in _elements(row)]
-    head = Text(f"{summary(verdicts)}\ncandidate | golden: {verdicts.candidate} | {verdicts.golden}")
+    head = Text(f"{beside(verdicts)}\ncandidate | golden: {verdicts.candidate} | {verdicts.golden}")
     return Group(head, table, *lines)
 
 

@@ -105,7 +105,7 @@ def cells(tap: Verdict) -> list[str]:
 
 def in_the_run(tap: Verdict) -> str:
     """The largest share of a tap's budget; of one that nothing was compared of in the run, a dash."""
-    return "–" if tap.metrics is not None and not tap.metrics.count and tap.passed else percent(tap.share)
+    return "–" if tap.metrics is not None and not tap.metrics.count and not tap.share else percent(tap.share)
 
 
 def terminal(verdicts: Verdicts, *, every: bool = False) -> RenderableType:

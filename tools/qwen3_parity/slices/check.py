@@ -52,6 +52,7 @@ def judged_by_graph(
     graph = graph_of(expected.graph, expected.source)
     actual = in_golden_order(graph, expected, actual)
     both = [item for item in expected if not is_input(item, pb.GRAPH) and item.key in actual]
+    both.sort(key=lambda item: graph.taps.get(item.key, -1))  # as it is computed
     # Nobody can tell without weights whether another choice was honest: then it excuses nothing.
     rerouted = Routes((), {}, (), ()) if weights is None else routes(graph, expected, actual)
     verdicts = Verdicts(

@@ -17,7 +17,7 @@ from qwen3_parity.diagnosis.edits.sites import of_alone, site_of
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise
-from qwen3_spec.graph import Node, computed, resolved
+from qwen3_spec.graph import LIMIT, Node, computed, resolved
 from qwen3_spec.slices import chooser
 
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
@@ -52,7 +52,8 @@ class Region:
     @cached_property
     def base(self) -> dict[int, Any]:
         """Every value that the region reads or makes, without an edit."""
-        return self._run({}, TRUTH, self.network.slices.start(self.leaves))
+        with np.errstate(all="ignore"):
+            return self._run({}, TRUTH, self.network.slices.start(self.leaves))
 
     @cached_property
     def leaves(self) -> list[int]:
@@ -289,6 +290,7 @@ class Region:
         Raises `ValueError` where the edit changes nothing, and what NumPy raises for operands that do not fit.
         """
         graph, choices, whole = self.network.graph, self.choices, self.value not in env
+        limit = LIMIT if "base" not in self.__dict__ else None  # the shapes are those of before
         unchanged = bool(changes) and not whole
         for value in sorted(changes.keys() - self._inside):
             before = numbers.lifted(np.asarray(env[value]))
@@ -307,7 +309,7 @@ class Region:
                 result = change(call)
                 result = call.settled(result) if node.dtype else result
             else:
-                result = computed(node, env, at, choices.get(value))
+                result = computed(node, env, at, choices.get(value), limit)
             self.work += self._cost(value, env)
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result

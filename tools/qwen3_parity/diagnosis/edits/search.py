@@ -10,18 +10,21 @@ from typing import NamedTuple
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import alone
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
 
-ENOUGH = 900_000_000
+ENOUGH = 1_600_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
 _BEST = 24
 """Edits that are tried on more than the first tap."""
+_LONG, _NEAR = 400, 0.1
+"""Of a region of so many ops, unrolled loops among them, those edits come first that this part of it follows."""
 
 
 class Fitting(NamedTuple):
@@ -103,9 +106,26 @@ def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> I
 
 
 def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
-    """What is tried in turn, until something fits: a line at every place where it runs, then at some."""
+    """What is tried in turn, until something fits: near the tap, where a region is long, and then everywhere.
+
+    A line is changed at every place where it runs, then at some.
+    """
     yield known
     every = [edit for table in PLAIN for edit in table(first.region)]
+    is_long = len(first.region.order) >= _LONG
+    near = [is_long and _is_near(edit, first.region) for edit in every]
+    for turn in (True, False):
+        yield from _in_turn([edit for edit, is_near in zip(every, near, strict=True) if is_near == turn], first)
+
+
+def _is_near(edit: Edit | Free, region: Region) -> bool:
+    """Whether few ops follow what an edit changes, so that trying it costs little."""
+    changes = edit.edit(edit.starts[0]).changes if isinstance(edit, Free) else edit.changes
+    behind = region.downstream(value for site in changes for value in region.at(site))
+    return len(behind) <= _NEAR * len(region.order)
+
+
+def _in_turn(every: Sequence[Edit | Free], first: Target) -> Iterator[Iterable[Edit]]:
     edits = [edit for edit in every if isinstance(edit, Edit)]
     plain, rarer = ([edit for edit in edits if (edit.rank.kind <= Kind.RARE) == is_plain] for is_plain in (True, False))
     yield plain
@@ -142,6 +162,7 @@ def _everywhere(
     every = [nearness, *(target.of(edit) for target in others)]
     fits = [each for each in every if each.fits]
     taps = [target.region.key for target, near in zip([first, *others], every, strict=True) if near.fits]
+    contradicting = tuple(target.region.key for target in passing if target.spoiled_by(edit))
     said = Explanation(
         edit.name,
         edit.says,
@@ -151,10 +172,11 @@ def _everywhere(
         whole=sum(each.whole for each in fits),
         partly=sum(not each.whole for each in fits),
         of=len(every),
-        contradicted=sum(target.spoiled_by(edit) for target in passing),
+        contradicted=len(contradicting),
         passing=len(passing),
         spoiled=max(each.spoiled for each in fits),
         rank=edit.rank,
         taps=tuple(taps),
+        contradicting=contradicting,
     )
     return Fitting(edit, said, sum(_cost(site) * len(first.region.at(site)) for site in edit.changes))

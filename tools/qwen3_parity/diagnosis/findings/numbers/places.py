@@ -13,6 +13,8 @@ from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _MOST = 512
 """The longest axis whose indices are matched one with another."""
+_NEARLY = 0.98
+"""What an order of axes must tell of the error."""
 _INSIDE, _FEWEST = 0.5, 2
 """The part of the wrong cells that a move must bring back, and along how many indices at least."""
 
@@ -52,7 +54,7 @@ def shift(tap: WrongTap) -> Finding | None:
 
 
 def axis_order(tap: WrongTap) -> Finding | None:
-    """Axes exchanged, by a transposition or by a reshape without one."""
+    """Axes exchanged, by a transposition or by a reshape without one: nearly exactly, as numbers alike fit any."""
     usable = floats(tap)
     if usable is None:
         return None
@@ -69,10 +71,7 @@ def axis_order(tap: WrongTap) -> Finding | None:
                 f"it is [{names}] in memory, read as [{', '.join(axes)}]",
             ),
         ):
-            if guess is None:
-                continue
-            weight = explained(tap, guess)
-            if weight > (0.9 if best is None else best.weight):
+            if guess is not None and (weight := explained(tap, guess)) > (_NEARLY if best is None else best.weight):
                 best = Finding("fit.axis_order", says, weight)
     return best
 
@@ -89,10 +88,12 @@ def permuted(tap: WrongTap) -> Finding | None:
         if not 1 < truth.shape[axis] <= _MOST:
             continue
         order = _matched(actual, truth, judged, axis)
-        if order is None or np.array_equal(order, np.arange(len(order))):
+        if order is None or np.array_equal(order, np.arange(len(order))) or len(np.unique(order)) < _FEWEST:
             continue
         moved = int((order != np.arange(len(order))).sum())
         weight = explained(tap, truth.take(order, axis=axis), fitted=moved)
+        if len(np.unique(order)) < len(order) and weight < 1:
+            continue  # numbers that hardly differ are near to some other's
         if weight > (0.9 if best is None else best.weight):
             says = f"along {name}, what belongs at {indices(order)} stands at 0, 1, 2 …"
             best = Finding("fit.permuted", says, weight)
