@@ -21,8 +21,8 @@ class Explanation:
     `of` were tried: every wrong tap of the place, or those that the mistakes before it leave; `taps` are the name and
     step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts those of the `passing`
     ones of the same place, as many as were tried, that the mistake would have made wrong, `elsewhere` those of them in
-    a layer or step without a wrong one, where it is not made; `contradicting` are all of them. `spoiled` is the part of the right cells of a tap
-    explained partly.
+    a layer or step without a wrong one, where it is not made; `contradicting` are all of them. `spoiled` is the part of
+    the right cells of a tap explained partly.
     """
 
     name: str

@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_
 from qwen3_parity.diagnosis.findings.numbers.functions import function
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
+from qwen3_parity.diagnosis.findings.numbers.keys_read import keys_read
 from qwen3_parity.diagnosis.findings.numbers.masks import bands
 from qwen3_parity.diagnosis.findings.numbers.offsets import axis_offset, key_bias
 from qwen3_parity.diagnosis.findings.numbers.over_steps import position_factor, step_offset
@@ -41,6 +42,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     axis_order,
     shift,
     stands_elsewhere,
+    keys_read,
     dropout,
     weight_structure,
     permuted,

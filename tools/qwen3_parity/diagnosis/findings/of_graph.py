@@ -7,6 +7,7 @@ from functools import partial
 import numpy as np
 
 from qwen3_golden import Array, pb
+from qwen3_parity.diagnosis.findings.attended import Attended, attended
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.judge.budgets import headroom
@@ -14,6 +15,8 @@ from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.slices import chooser
+
+_OF_A_CONTEXT = ("query", "key", "value", "probs")
 
 
 def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
@@ -45,6 +48,15 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
             return None
         return in_float64(network.slices.value(value, instead={number: values}))
 
+    def attention() -> Attended | None:
+        module, _, leaf = key[0].rpartition(".")
+        return attended(*(values_of(f"{module}.{name}") for name in _OF_A_CONTEXT)) if leaf == "context" else None
+
+    def values_of(name: str) -> Array | None:
+        number = order.get((name, key[1]))
+        known = None if number is None else network.slices.recorded.get(number)
+        return known if known is not None or number is None else network.slices.value(number)
+
     return WrongTap(
         key=key,
         axes=tuple(item.info.axes),
@@ -60,6 +72,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
+        attention=attention,
         product=partial(product_of, network, key, most),
         wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),
         again=again,

@@ -9,12 +9,14 @@ from typing import Any
 
 from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import as_stored
+from qwen3_parity.diagnosis.findings.attended import Attended, attended
 from qwen3_parity.diagnosis.findings.product_of_site import product_of
 from qwen3_parity.diagnosis.findings.terms_of_site import terms_of
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.mistakes.requests import earlier
 from qwen3_spec.arithmetic import FLOAT64
+from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
 
 
@@ -48,6 +50,21 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         ]
         return OPS[site.place.op].at_site(replace(site, inputs=tuple(inputs)), FLOAT64)
 
+    def attention() -> Attended | None:
+        if not site.place.name.endswith(".context"):
+            return None
+        memory = run.place(site.sibling("cache_encoder_keys")) is not None
+        if memory and run.value(site.sibling("cache_encoder_keys"), site.step) is not None:
+            return None  # keys of two kinds
+        cached = run.place(site.sibling("cache_keys")) is not None
+        values = run.value(site.sibling("cache_values" if cached else "v_proj"), site.step)
+        return attended(
+            run.value(site.sibling("q_rope"), site.step),
+            run.value(site.sibling("cache_keys" if cached else "k_rope"), site.step),
+            values if cached or values is None else heads_first(values, site.config.head_dim),
+            run.value(site.sibling("probs"), site.step),
+        )
+
     reads = [(name, site.step) for name in site.names]
     return WrongTap(
         key=(site.place.name, site.step),
@@ -65,6 +82,7 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         config=_numbers(site.config),
         before=earlier(site),
         axes_of=axes_of,
+        attention=attention,
         product=partial(product_of, judged),
         terms=partial(terms_of, judged),
         wide=evidence.dtype in (pb.F32, pb.F64),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, Recording
+from qwen3_parity.diagnosis.findings.attended import Attended
 from qwen3_parity.diagnosis.findings.product import Product
 from qwen3_parity.diagnosis.findings.terms import Terms
 
@@ -34,8 +35,8 @@ class WrongTap:
     and step, None where there is none, and `axes_of` their axes; `keys` are those that it has, in the order in which
     they are computed; `reads` those that this tap was computed from. `config` are the numbers of the model's
     config.json, `before` is the golden of the request that ran first on the same model.
-    `product` gives the matrix product that makes the tap, `terms` the terms of the sum that it is, None where it is
-    none.
+    `attention` gives what a context is made of, `product` the matrix product that makes the tap, `terms` the terms of
+    the sum that it is, None where it is none.
     `wide`: its floats are stored in float32 or float64. `again` is the truth once a tap that it reads, by its key, has
     other values; None where nobody can say. `golden` gives the golden's own taps, as `recorded` does the candidate's.
     """
@@ -56,6 +57,7 @@ class WrongTap:
     before: Recording | None = field(default=None, repr=False)
     axes_of: Callable[[str, int], Sequence[str]] = field(default=lambda name, step: (), repr=False)
     product: Callable[[], Product | None] = field(default=lambda: None, repr=False)
+    attention: Callable[[], Attended | None] = field(default=lambda: None, repr=False)
     terms: Callable[[], Terms | None] = field(default=lambda: None, repr=False)
     wide: bool = True
     again: Callable[[Key, Array], Array | None] = field(default=lambda key, values: None, repr=False)
