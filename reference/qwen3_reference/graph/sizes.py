@@ -123,19 +123,21 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
             by_layer = {int(layer): settings for layer, settings in value.items()}
             layers = enumerate(by_layer.get(layer) for layer in chosen)
             return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
-        if key in ("rope_parameters", "rope_scaling") and isinstance(value, dict):
-            return {name: shrunk(name, each) if name in _ROTARY else each for name, each in value.items()}
         if isinstance(value, dict) and key not in ("id2label", "label2id"):
-            return _shrunk(value, sizes)
+            return _turning(value) if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
         if key in lists:
             return [value[layer] for layer in chosen]
         if key in _DEPTHS and isinstance(value, int):
             return len(chosen)
-        if key in _ROTARY and isinstance(value, float) and value < _FEWEST_TURNING:
-            return _TURNING
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
-    return {key: shrunk(key, value) for key, value in said.items()}
+    return _turning({key: shrunk(key, value) for key, value in said.items()})
+
+
+def _turning(said: Settings) -> dict[str, Any]:
+    """Settings with enough channels that turn."""
+    few = {key for key in _ROTARY if isinstance(said.get(key), float) and said[key] < _FEWEST_TURNING}
+    return {**said, **dict.fromkeys(few, _TURNING)}
 
 
 def _of_layers(said: Settings) -> dict[str, list[Any]]:

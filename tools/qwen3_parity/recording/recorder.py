@@ -140,9 +140,7 @@ class Recorder:
         """What each step that a forward completes has of a tap of taps.textproto."""
         case, tap_place = self.case.golden.case, place(name, self.case.golden.case.config.num_hidden_layers)
         if tap_place is None or not any((name, step) in self.case.golden for step in range(len(self.bounds))):
-            layer = re.search(r"(?<=\.)\d+(?=\.)", name)
-            if tap_place is not None and layer is not None and int(layer[0]) >= case.config.num_hidden_layers > 0:
-                raise _no_such_layer(where, name, case.config)
+            _refuse_layer_beyond(where, name, case.config)
             self._surplus.append(name)
             return  # a golden that was captured with some of its taps
         sizes = self.sizes(forward)
@@ -310,8 +308,12 @@ def _no_array(where: str, value: Any, got: object) -> ParityError:
     )
 
 
-def _no_such_layer(where: str, name: str, config: pb.ModelConfig) -> ParityError:
-    return ParityError(
+def _refuse_layer_beyond(where: str, name: str, config: pb.ModelConfig) -> None:
+    """Raise `ParityError` for a tap of a layer that the network does not have."""
+    layer = re.search(r"(?<=\.)\d+(?=\.)", name)
+    if layer is None or not int(layer[0]) >= config.num_hidden_layers > 0:
+        return
+    raise ParityError(
         where,
         f"the golden has no {name}",
         expected=f"layers 0 to {config.num_hidden_layers - 1}",

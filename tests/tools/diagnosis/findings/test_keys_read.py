@@ -30,16 +30,16 @@ NONE = np.zeros(HEADS)
 
 def context(counts: Counts, sinks: Array = NONE, *, by: int = 0) -> Array:
     """`[batch, query, heads, head_dim]` where each query reads a key, by row and slot, so many times."""
-    made = np.zeros((ROWS, LENGTH, HEADS, DIM))
+    result = np.zeros((ROWS, LENGTH, HEADS, DIM))
     for row, query, head in np.ndindex(ROWS, LENGTH, HEADS):
         kv, total = head // (HEADS // KV), sinks[head]
         for (at, slot), count in counts(row, query).items():
             key, value = (KEYS[at, kv, slot], VALUES[at, kv, slot]) if slot >= 0 else (np.zeros(DIM), np.zeros(DIM))
             weight = count * np.exp(SCALE * QUERIES[row, head, max(query + by, 0)] @ key)
-            made[row, query, head] += weight * value
+            result[row, query, head] += weight * value
             total += weight
-        made[row, query, head] /= total
-    return made
+        result[row, query, head] /= total
+    return result
 
 
 def its_own(row: int, query: int) -> dict[tuple[int, int], float]:

@@ -48,15 +48,6 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
             return None
         return in_float64(network.slices.value(value, instead={number: values}))
 
-    def attention() -> Attended | None:
-        module, _, leaf = key[0].rpartition(".")
-        return attended(*(values_of(f"{module}.{name}") for name in _OF_A_CONTEXT)) if leaf == "context" else None
-
-    def values_of(name: str) -> Array | None:
-        number = order.get((name, key[1]))
-        known = None if number is None else network.slices.recorded.get(number)
-        return known if known is not None or number is None else network.slices.value(number)
-
     return WrongTap(
         key=key,
         axes=tuple(item.info.axes),
@@ -72,9 +63,19 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
         axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
-        attention=attention,
+        attention=partial(_attention, network, key),
         product=partial(product_of, network, key, most),
         wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),
         again=again,
         golden=golden,
     )
+
+
+def _attention(network: Network, key: Key) -> Attended | None:
+    """What a context is made of: what was recorded, else what follows from it."""
+    module, _, leaf = key[0].rpartition(".")
+    numbers = [network.graph.taps.get((f"{module}.{name}", key[1])) for name in _OF_A_CONTEXT]
+    if leaf != "context" or None in numbers:
+        return None
+    known, slices = network.slices.recorded, network.slices
+    return attended(*(known[at] if at in known else slices.value(at) for at in numbers if at is not None))

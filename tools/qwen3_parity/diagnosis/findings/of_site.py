@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.requests import earlier
 from qwen3_spec.arithmetic import FLOAT64
 from qwen3_spec.heads import heads_first
 from qwen3_spec.ops import OPS
+from qwen3_spec.site import Site
 
 
 def wrong_tap(judged: Judged) -> WrongTap | None:
@@ -50,21 +51,6 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         ]
         return OPS[site.place.op].at_site(replace(site, inputs=tuple(inputs)), FLOAT64)
 
-    def attention() -> Attended | None:
-        if not site.place.name.endswith(".context"):
-            return None
-        memory = run.place(site.sibling("cache_encoder_keys")) is not None
-        if memory and run.value(site.sibling("cache_encoder_keys"), site.step) is not None:
-            return None  # keys of two kinds
-        cached = run.place(site.sibling("cache_keys")) is not None
-        values = run.value(site.sibling("cache_values" if cached else "v_proj"), site.step)
-        return attended(
-            run.value(site.sibling("q_rope"), site.step),
-            run.value(site.sibling("cache_keys" if cached else "k_rope"), site.step),
-            values if cached or values is None else heads_first(values, site.config.head_dim),
-            run.value(site.sibling("probs"), site.step),
-        )
-
     reads = [(name, site.step) for name in site.names]
     return WrongTap(
         key=(site.place.name, site.step),
@@ -82,12 +68,29 @@ def wrong_tap(judged: Judged) -> WrongTap | None:
         config=_numbers(site.config),
         before=earlier(site),
         axes_of=axes_of,
-        attention=attention,
+        attention=partial(_attention, site),
         product=partial(product_of, judged),
         terms=partial(terms_of, judged),
         wide=evidence.dtype in (pb.F32, pb.F64),
         again=again,
         golden=golden,
+    )
+
+
+def _attention(site: Site) -> Attended | None:
+    """What a context is made of; None where keys are of two kinds, the encoder's beside its own."""
+    run, memory = site.values, site.sibling("cache_encoder_keys")
+    if not site.place.name.endswith(".context"):
+        return None
+    if run.place(memory) is not None and run.value(memory, site.step) is not None:
+        return None
+    cached = run.place(site.sibling("cache_keys")) is not None
+    values = run.value(site.sibling("cache_values" if cached else "v_proj"), site.step)
+    return attended(
+        run.value(site.sibling("q_rope"), site.step),
+        run.value(site.sibling("cache_keys" if cached else "k_rope"), site.step),
+        values if cached or values is None else heads_first(values, site.config.head_dim),
+        run.value(site.sibling("probs"), site.step),
     )
 
 

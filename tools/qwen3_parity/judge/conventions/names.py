@@ -40,9 +40,7 @@ def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, li
     ours, theirs = (_layers(item.info.name for item in recording) for recording in (actual, expected))
     both = {stack: (ours[stack], theirs[stack]) for stack in ours if stack in theirs}
     from_1 = {stack for stack, (mine, golden) in both.items() if 0 in golden and mine == {n + 1 for n in golden}}
-    every = expected.case.config.num_hidden_layers  # a golden may have taps of some layers alone
-    lasts = {stack: (mine, max(every - 1, *golden)) for stack, (mine, golden) in both.items() if stack not in from_1}
-    beyond = {stack: last for stack, (mine, last) in lasts.items() if max(mine) > last}
+    beyond = _beyond({stack: both[stack] for stack in both.keys() - from_1}, expected.case.config.num_hidden_layers)
     tensors = [_from_0(item, from_1) for item in actual if not _is_beyond(item.info.name, beyond)]
     dropped = len(actual.tensors) - len(tensors)
     if not (from_1 or dropped):
@@ -64,6 +62,12 @@ def layers_from_0(actual: Recording, expected: Recording) -> tuple[Recording, li
             )
         )
     return replace(actual, tensors=tensors), problems
+
+
+def _beyond(both: Mapping[str, tuple[set[int], set[int]]], count: int) -> dict[str, int]:
+    """The last layer of each stack of which there are more; a golden may have taps of some of its layers alone."""
+    lasts = {stack: max(count - 1, *golden) for stack, (_, golden) in both.items()}
+    return {stack: last for stack, last in lasts.items() if max(both[stack][0]) > last}
 
 
 def names_as_said(actual: Recording, expected: Recording) -> tuple[Recording, list[Problem]]:

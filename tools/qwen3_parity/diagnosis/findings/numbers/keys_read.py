@@ -86,12 +86,12 @@ def _answer(tap: WrongTap, made_of: Attended, scale: float, row: int, query: int
             continue
         for pool in _pools(made_of, scale, row, query, by):
             counts = _solved(pool, context, limits, row, expected)
-            if counts is not None and (by or counts != dict.fromkeys(_right(pool, row, expected), 1)):
+            if counts is not None and (by or counts != dict.fromkeys(_expected_keys(pool, row, expected), 1)):
                 return _Read(row, query, counts, expected, by)
     return None
 
 
-def _right(pool: _Pool, row: int, expected: frozenset[int]) -> list[tuple[int, int]]:
+def _expected_keys(pool: _Pool, row: int, expected: frozenset[int]) -> list[tuple[int, int]]:
     return [at for at in pool.at if at[0] == row and (at[1] in expected or at[1] == _SINK)]
 
 
@@ -100,9 +100,9 @@ def _pools(made_of: Attended, scale: float, row: int, query: int, by: int) -> It
     rows, slots = made_of.keys.shape[0], made_of.keys.shape[2]
     equations = made_of.queries.shape[1] * made_of.values.shape[3]
     for beside in ((), *((each,) for each in range(rows) if each != row)):
-        seen = np.asarray(made_of.probs[row, :, query].any(0))
-        own = sorted(range(slots), key=lambda slot: not seen[slot])  # of equal keys those that should be read
-        at = _different(made_of, [(row, slot) for slot in own] + [(each, slot) for each in beside for slot in own])
+        visible = np.asarray(made_of.probs[row, :, query].any(0))
+        order = sorted(range(slots), key=lambda slot: not visible[slot])  # of equal keys those that should be read
+        at = _different(made_of, [(row, slot) for slot in order] + [(each, slot) for each in beside for slot in order])
         if len(at) + 2 + _SPARE > equations:
             continue
         keys, values = (
@@ -115,7 +115,7 @@ def _pools(made_of: Attended, scale: float, row: int, query: int, by: int) -> It
         values = np.concatenate([values, np.zeros((len(values), 1, values.shape[2]))], 1)
         at = [*at, (row, _ZEROS)]
         probs = made_of.probs[row, :, query]
-        read = [number for number, (each, slot) in enumerate(at) if each == row and slot >= 0 and bool(seen[slot])]
+        read = [number for number, (each, slot) in enumerate(at) if each == row and slot >= 0 and bool(visible[slot])]
         rest = weights[:, read].sum(1) * (1 / np.maximum(probs.sum(1), 1e-30) - 1)
         if (rest > 1e-6 * weights.sum(1)).any():  # what the softmax divides by beside its keys
             weights = np.concatenate([weights, rest[:, None]], 1)
@@ -144,25 +144,25 @@ def _solved(
     matrix = terms.swapaxes(1, 2).reshape(-1, len(pool.at))
     sizes = np.linalg.norm(matrix, axis=0)
     part = (pool.weights / pool.weights.sum(1, keepdims=True)).max(0)
-    told = (part > _TELLS) & (sizes > 0)
-    if told.sum() < 1:
+    tells = (part > _TELLS) & (sizes > 0)
+    if tells.sum() < 1:
         return None
-    _, singular, axes = np.linalg.svd(matrix[:, told] / sizes[told], full_matrices=False)
+    _, singular, axes = np.linalg.svd(matrix[:, tells] / sizes[tells], full_matrices=False)
     if len(singular) > 1 and singular[-1] > _ALONE * singular[-2]:
         return None
-    counts = axes[-1] / sizes[told]
-    counts = counts * np.sign(counts[np.argmax(np.abs(counts) * part[told])])
+    counts = axes[-1] / sizes[tells]
+    counts = counts * np.sign(counts[np.argmax(np.abs(counts) * part[tells])])
     large = counts > 0.3 * counts.max()
     counts = counts / counts[large].min()
     whole = np.rint(counts)
     if np.abs(counts - whole).max() > _WHOLE or whole.min() < 0 or whole.sum() == 0:
         return None
-    right = _right(pool, row, expected)
-    every = np.array([float(at in right) for at in pool.at])
-    every[told] = whole
+    right_keys = _expected_keys(pool, row, expected)
+    every = np.array([float(at in right_keys) for at in pool.at])
+    every[tells] = whole
     sums = (pool.weights * every).sum(1)
-    made = (pool.weights[..., None] * every[:, None] * pool.values).sum(1) / sums[:, None]
-    if (np.abs(made - context) > _NEAR * limits).any():
+    result = (pool.weights[..., None] * every[:, None] * pool.values).sum(1) / sums[:, None]
+    if (np.abs(result - context) > _NEAR * limits).any():
         return None
     return {at: int(count) for at, count in zip(pool.at, every, strict=True) if count or at[1] == _SINK}
 
@@ -178,32 +178,35 @@ def _says(read: Sequence[_Read], asked: int) -> str:
 
 def _kind(each: _Read) -> str:
     """What is done, in words that may be the same for other queries; "" for several things at once."""
-    own = {slot: count for (row, slot), count in each.counts.items() if row == each.row and slot >= 0}
-    missing, more = sorted(each.expected - own.keys()), sorted(own.keys() - each.expected)
-    rows = {row - each.row for row, _ in each.counts if row != each.row}
     if each.by:
         return f"it has the query of the position {'before' if each.by < 0 else 'behind'}"
-    zeros = each.counts.get((each.row, _ZEROS), 0)
-    twice = [slot for slot, count in own.items() if count > 1]
-    newest, oldest = max(each.expected, default=0), min(each.expected, default=0)
-    parts = []
-    if rows and not own:
+    slots = {slot: count for (row, slot), count in each.counts.items() if row == each.row and slot >= 0}
+    rows = {row - each.row for row, _ in each.counts if row != each.row}
+    if rows and not slots:
         return f"it reads the keys of {_ROWS.get(next(iter(rows)), 'another batch row')}"
-    if rows:
-        parts.append("it reads keys of another batch row beside its own")
+    parts = ["it reads keys of another batch row beside its own"] if rows else []
+    return " and ".join([*parts, *_of_its_row(each, slots), *_of_no_slot(each)])
+
+
+def _of_its_row(each: _Read, slots: dict[int, int]) -> Iterator[str]:
+    """What is said of keys of the query's own row, read so many times by slot."""
+    missing, more = sorted(each.expected - slots.keys()), sorted(slots.keys() - each.expected)
+    newest, oldest = max(each.expected, default=0), min(each.expected, default=0)
     if missing:
         at = "its newest key" if missing == [newest] else "its oldest key" if missing == [oldest] else ""
-        parts.append(f"it does not read {at or f'{len(missing)} of its keys'}")
+        yield f"it does not read {at or f'{len(missing)} of its keys'}"
     if more:
-        ahead = all(slot > newest for slot in more)
-        parts.append(f"it reads {len(more)} key{'s' * (len(more) > 1)} {'ahead' if ahead else 'that are hidden'}")
-    if twice:
-        parts.append(f"it reads {len(twice)} of its keys twice")
-    if zeros:
-        parts.append(f"it reads {zeros} key{'s' * (zeros > 1)} of zeros more")
+        ahead = min(more) > newest
+        yield f"it reads {len(more)} key{'s' * (len(more) > 1)} {'ahead' if ahead else 'that are hidden'}"
+    if twice := sum(count > 1 for count in slots.values()):
+        yield f"it reads {twice} of its keys twice"
+
+
+def _of_no_slot(each: _Read) -> Iterator[str]:
+    if zeros := each.counts.get((each.row, _ZEROS), 0):
+        yield f"it reads {zeros} key{'s' * (zeros > 1)} of zeros more"
     if each.counts.get((each.row, _SINK)) == 0:
-        parts.append("it leaves out what the softmax divides by beside its keys (a sink)")
-    return " and ".join(parts)
+        yield "it leaves out what the softmax divides by beside its keys (a sink)"
 
 
 def _in_full(each: _Read) -> str:
