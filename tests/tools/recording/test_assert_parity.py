@@ -58,7 +58,7 @@ def test_a_wrong_element_is_named_with_both_values_the_share_and_what_to_run() -
     actual = golden_values()
     actual[0, 1, 2, 3] *= 1.01
     head, *lines = said(actual).splitlines()
-    assert head == f"{SAID} (step 0) of decoder/plain: further from the golden than honest float32 goes"
+    assert head == f"{SAID} (step 0) of decoder/plain: further from the golden than honest arithmetic goes"
     details = dict(line.strip().split(": ", 1) for line in lines)
     values = f"{actual[0, 1, 2, 3]:.9g} for {golden_values()[0, 1, 2, 3]:.9g} at [0, 1, 2, 3], "
     assert details["first bad"].startswith(values) and details["first bad"].endswith("ULP apart; 1 of 300 elements")

@@ -93,12 +93,18 @@ def shares(metrics: Metrics, floor: pb.Floor, allowed: Headroom) -> Shares:
     )
 
 
+_FAR = 1e12
+"""What is farther off than so many budgets is said to be: of a budget that is next to nothing anything is."""
+
+
 def percent(share: float) -> str:
     """A share of a budget as a person reads it: "12 %", "370 ×", "any"."""
     if not math.isfinite(share):
         return "no budget"
     if share == 0:
         return "0"
+    if share >= _FAR:
+        return f"over {_FAR:.0e} ×"
     if share >= 10:
         return f"{share:.3g} ×"
     return f"{100 * share:.2g} %" if share < 0.99 else f"{100 * share:.0f} %"

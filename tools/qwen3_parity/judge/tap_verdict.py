@@ -235,4 +235,4 @@ def _over(verdict: Verdict, floor: pb.Floor, actual: Tensor, expected: Tensor) -
     got = f"{getattr(metrics, kind):.3g}{where}"
     if kind == "max":
         got += f": {float(actual.values()[metrics.index]):.9g} for {float(expected.values()[metrics.index]):.9g}"
-    return "further from the golden than honest float32 goes", f"{words[kind]} ≤ {budget:.3g}", got
+    return "further from the golden than honest arithmetic goes", f"{words[kind]} ≤ {budget:.3g}", got

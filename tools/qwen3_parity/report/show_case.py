@@ -50,9 +50,9 @@ def attributes(recording: Recording) -> dict[str, float]:
 
 
 def checkpoint_path(recording: Recording, checkpoint: pb.Checkpoint) -> Path | None:
-    """The folder of a checkpoint: a committed one, or beside the golden; None where it is neither."""
-    beside = Path(recording.source).parent
-    roots = (GOLDEN_ROOT / "checkpoints", GOLDEN_ROOT / "tokenizers", beside)
+    """The folder of a checkpoint: beside the golden, or a committed one; None where it is neither."""
+    beside, of_texts = Path(recording.source).parent, recording.case.mode == pb.TOKENIZATION
+    roots = (beside, GOLDEN_ROOT / ("tokenizers" if of_texts else "checkpoints"))
     named = [root / checkpoint.name for root in roots] if is_plain_name(checkpoint.name) else []
     folders = [*named, *[beside] * ((beside / "config.json").is_file())]
     return next((folder for folder in folders if folder.is_dir()), None)

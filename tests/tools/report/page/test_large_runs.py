@@ -41,8 +41,9 @@ def tap(name: str, step: int, op: str, draw: random.Random) -> Verdict:
     """A tap that is beyond its budget, RoPE by itself and everything else only in the run."""
     share, alone = 10 ** draw.uniform(1, 6), 10 ** draw.uniform(1, 6) if op == "rope" else draw.random()
     metrics = Metrics(1000, 999, share * 1e-7, share * 1e-6, (0, 1, 2), 12345, row=share * 1e-6, row_index=(0, 1))
-    problem = Problem(f"{name} (step {step})", "further from the golden than honest float32 goes", "RMS error ≤ 1e-07",
-                      f"{share:.9g} at [0, 1, 2]", f"qwen3-parity show x.pb --tap {name}", share)  # fmt: skip
+    rule, got = "further from the golden than honest arithmetic goes", f"{share:.9g} at [0, 1, 2]"
+    where, next_step = f"{name} (step {step})", f"qwen3-parity show x.pb --tap {name}"
+    problem = Problem(where, rule, "RMS error ≤ 1e-07", got, next_step, share)
     return Verdict(
         name, step, op, False, metrics, Shares(share, share, share, 0), problem, OpVerdict(name, step, op, share=alone)
     )

@@ -34,6 +34,7 @@ def constants(region: Region) -> Iterator[Edit | Free]:
     """Every number of every line: the likely ones first, then whichever fits."""
     config = config_numbers(region.network.config)
     yield from _everywhere(region, config)
+    yield from _bounds(region)
     for site, places in reversed(region.sites.items()):
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
@@ -72,6 +73,32 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
                 says = f"has {number(constant)} ({key}) for {number(value)}{_key(value, config)}, {len(slots)} times"
                 changes = {site: _put(slot, float(constant)) for site, slot in slots.items()}
                 yield Edit("edit.constant", says, PLAIN, changes, line)
+
+
+def _bounds(region: Region) -> Iterator[Edit]:
+    """A clamp with a bound less, or with the one that it lacks: the other's negative."""
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        if node is None or short(node.op) != "clamp":
+            continue
+        line, low, high = line_of(region, places[0]), *(*node.operands[1:], None, None)[:2]
+        for slot, side, bound, facing in ((1, "below", low, high), (2, "above", high, low)):
+            if isinstance(bound, int | float):
+                says = f"does not clamp {side}, at {number(bound)}"
+                yield Edit("edit.left_out", says, PLAIN, {site: _bound(slot, None)}, line)
+            elif bound is None and isinstance(facing, int | float) and facing:
+                says = f"clamps {side} too, at {number(-facing)}"
+                yield Edit("edit.constant", says, PLAIN, {site: _bound(slot, -facing)}, line)
+
+
+def _bound(slot: int, value: float | None) -> Change:
+    """A clamp's operands with another bound."""
+
+    def change(call: Call) -> Any:
+        operands = [*call.operands, None, None][:3]
+        return call.plain(*operands[:slot], value, *operands[slot + 1 :])
+
+    return change
 
 
 def _fitted(site: Site, slot: int | str, words: str, line: Written | None) -> Callable[[float], Edit]:

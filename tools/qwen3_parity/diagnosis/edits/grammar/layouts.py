@@ -73,8 +73,8 @@ def _fused(region: Region) -> Iterator[Edit]:
                 f"part by part, {several} × {count} heads × {each}",
                 f"head by head, {count} × {several} × {each}",
             )
-            for has, meant, order in ((parts, by_heads, (count, several)), (by_heads, parts, (several, count))):
-                says = f"has channels {has}, where they are meant {meant}"
+            for lie, taken, order in ((by_heads, parts, (several, count)), (parts, by_heads, (count, several))):
+                says = f"takes channels as if they lay {taken}, where they lie {lie}"
                 yield Edit("edit.order", says, RARE, {site: _regrouped(*order)}, line)
 
 

@@ -198,12 +198,17 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
 
 
 def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
-    """Positions that begin again at a number of the config."""
+    """Positions that begin again at a number of the config, and experts one further in the circle of all."""
     base = np.asarray(region.base[region.at(site)[0]])
     for key, value in config_numbers(region.network.config).items():
         if base.ndim == 2 and value == int(value) and 1 < value <= base.max():
             says = f"takes {name} modulo {int(value)} ({key})"
             yield Edit("edit.input", says, RARE, {site: _by(lambda x, n=int(value): x % n)}, line)
+        if "expert" in key and value == int(value) and value > base.max() > 1:  # indices of experts
+            for step in (1, -1):
+                says = f"has {name} {step:+d}, modulo {int(value)} ({key})"
+                change = _by(lambda x, n=int(value), s=step: (x + s) % n)
+                yield Edit("edit.input", says, PLAIN + 1, {site: change}, line)
 
 
 def _by(function: Callable[..., Array]) -> Change:
