@@ -211,6 +211,15 @@ def test_other_inputs_another_shape_and_unknown_taps_are_refused_or_said() -> No
         check(golden(), Recording(honest.case, honest.provenance, honest.run, inputs_changed), weights())
 
 
+def test_the_name_of_a_golden_is_a_label_and_the_inputs_say_which_run_it_is() -> None:
+    honest = candidate()
+    case = pb.Case()
+    case.CopyFrom(honest.case)
+    case.name = "golden_bfloat16"
+    verdicts = check(golden(), Recording(case, honest.provenance, honest.run, honest.tensors), weights())
+    assert not verdicts.problems and verdicts.compared
+
+
 def test_weights_that_are_not_there_are_named() -> None:
     with pytest.raises(ParityError, match=r"(?s)parameters that are not there.*head\.weight"):
         check(golden(), candidate(), {name: value for name, value in weights().items() if name != "head.weight"})
