@@ -18,6 +18,8 @@ from qwen3_parity.mistakes.ranks import COMBINED, RARE
 _ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax"})
 """Ops whose results people run something on."""
 _MOST_PARTS = 64
+_EPS, _HEADS = "_eps", 4
+"""What a key of the config has that is a norm's epsilon; the axes of heads by themselves."""
 
 
 def added(region: Region) -> Iterator[Edit]:
@@ -32,10 +34,23 @@ def added(region: Region) -> Iterator[Edit]:
         if op == "linear":
             says = "scales what linear reads to length 1"
             yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)
+    yield from _of_size_1(region)
     yield from _biases(region)
     norms = {site: blocks[-1] for site, blocks in region.blocks.items()
              if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip
     yield from _norms(region, norms)
+
+
+def _of_size_1(region: Region) -> Iterator[Edit]:
+    """Rows of a product, or of its heads, that a norm without a weight runs on: V as Q and K, say."""
+    eps = max((value for key, value in config_numbers(region.network.config).items() if _EPS in key), default=0.0)
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        heads = node is not None and short(node.op) == "transpose" and np.ndim(base) == _HEADS
+        if node is not None and (heads or short(node.op) == "linear"):
+            says = f"runs a norm without a weight on the result of {short(node.op)}"
+            change = _behind(lambda x: x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + eps))
+            yield Edit("edit.added", says, COMBINED, {site: change}, line_of(region, places[0]))
 
 
 def _biases(region: Region) -> Iterator[Edit]:

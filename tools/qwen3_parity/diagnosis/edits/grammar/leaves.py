@@ -120,16 +120,17 @@ def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iter
 
 
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
-    """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer."""
+    """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer.
+
+    For a vector outside of the layers, as the last norm's, any.
+    """
     graph, name, line = region.network.graph, region.names[value], parameter_line(region, value)
     for parameter in graph.parameters:
         same_layer = numbers_of(parameter) == numbers_of(name)
+        alike = same_layer or opened(parameter) == opened(name)
+        alike = alike or (not numbers_of(name) and region.base[value].ndim == 1)
         array = region.network.slices.leaves[graph.leaves[parameter]]
-        if (
-            parameter == name
-            or array.shape != region.base[value].shape
-            or not (same_layer or opened(parameter) == opened(name))
-        ):
+        if parameter == name or array.shape != region.base[value].shape or not alike:
             continue
         if same_layer:
             says = f"has {opened(parameter).removeprefix('model.')} for {of_site(site)}"

@@ -27,7 +27,7 @@ _ALONE, _WHOLE = 0.02, 0.05
 """The smallest singular value by the next, where one answer alone solves them; how far a count may be from a whole."""
 _TELLS = 1e-4
 """The least part of a context that tells whether its key was read."""
-_SHARE = 0.5
+_SHARE = 0.3
 """The part of the queries that an answer must be there for."""
 _NEAR = 4.0
 """How many limits a context made of the answer may be off: it has the rounding of scores, too."""
