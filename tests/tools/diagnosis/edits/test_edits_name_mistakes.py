@@ -134,6 +134,10 @@ IN_SOURCE = {
                            "return cos.bfloat16().float(), sin.bfloat16().float()", "to bfloat16"),
     "an expert never chosen": (ROUTER, "torch.topk(router_probs,", "torch.topk(router_probs.index_fill(-1, torch."
                                "tensor([self.num_experts - 1]), -1),", "never chooses the last"),
+    "values of size 1": (ATTENTION, f"self.v_proj{CUT}", f"torch.nn.functional.rms_norm(self.v_proj{CUT}, "
+                         "(self.head_dim,), None, 3e-5)", "runs a norm without a weight on"),
+    "experts in a circle": (f"{MOE}SparseMoeBlock.forward", "self.experts(hidden_states_reshaped, selected_experts,",
+                            "self.experts(hidden_states_reshaped, (selected_experts + 1) % 11,", "+1, modulo 11 ("),
     "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
