@@ -136,8 +136,6 @@ IN_SOURCE = {
                                "tensor([self.num_experts - 1]), -1),", "never chooses the last"),
     "values of size 1": (ATTENTION, f"self.v_proj{CUT}", f"torch.nn.functional.rms_norm(self.v_proj{CUT}, "
                          "(self.head_dim,), None, 3e-5)", "runs a norm without a weight on"),
-    "experts in a circle": (f"{MOE}SparseMoeBlock.forward", "self.experts(hidden_states_reshaped, selected_experts,",
-                            "self.experts(hidden_states_reshaped, (selected_experts + 1) % 11,", "+1, modulo 11 ("),
     "silu of both": (f"{MOE}MLP.forward", "* self.up_proj(x)", "* self.act_fn(self.up_proj(x))", "runs silu on"),
 }  # fmt: skip
 by_mistake = pytest.mark.parametrize("mistake", IN_SOURCE)
@@ -195,6 +193,15 @@ def test_experts_that_were_loaded_in_the_order_of_their_names_are_said(tmp_path:
             weight.data = weight.data[order]
     (fault,) = diagnosed(model, tmp_path).faults
     assert "mlp.experts in the order of their names as text: 0, 1, 10" in fault.explanations[0].says
+
+
+@pytest.mark.slow
+def test_experts_that_are_one_further_in_the_circle_are_said(tmp_path: Path) -> None:
+    old, new = "reshaped, selected_experts,", "reshaped, (selected_experts + 1) % 11,"
+    function = f"{MOE}SparseMoeBlock.forward"
+    with substituted(Change(name="circle", module=modeling.__name__, function=function, old=old, new=new)):
+        faults = diagnosed(network(), tmp_path).faults
+    assert faults and all("+1, modulo 11 (" in fault.explanations[0].says for fault in faults)
 
 
 @pytest.mark.slow
