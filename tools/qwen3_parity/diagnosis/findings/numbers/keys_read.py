@@ -19,10 +19,10 @@ from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.judge.indices import ranges
 
-_MOST = 24
-"""Queries that are asked."""
-_SPARE = 4
-"""Equations beyond the keys that are asked for."""
+_MOST, _FIRST = 24, 5
+"""Queries that are asked, and those of which one must be told for the others to be."""
+_SPARE, _KEYS, _EACH = 4, 128, 4
+"""Equations beyond the keys that are asked for; the most keys, and equations for each of them."""
 _ALONE, _WHOLE = 0.02, 0.05
 """The smallest singular value by the next, where one answer alone solves them; how far a count may be from a whole."""
 _TELLS = 1e-4
@@ -69,8 +69,10 @@ def keys_read(tap: WrongTap) -> Finding | None:
     if scale is None or not len(wrong):
         return None
     asked = wrong[np.linspace(0, len(wrong) - 1, min(len(wrong), _MOST)).astype(int)]
-    answers = [_answer(tap, made_of, scale, int(row), int(query)) for row, query in asked]
-    read = [answer for answer in answers if answer is not None]
+    read = list[_Read]()
+    for number, (row, query) in enumerate(asked):
+        answer = _answer(tap, made_of, scale, int(row), int(query)) if number < _FIRST or read else None
+        read += [] if answer is None else [answer]
     if len(read) < max(1, _SHARE * len(asked)):
         return None
     return Finding("from.keys_read", _says(read, len(asked)), 1.0)
@@ -103,7 +105,7 @@ def _pools(made_of: Attended, scale: float, row: int, query: int, by: int) -> It
         visible = np.asarray(made_of.probs[row, :, query].any(0))
         order = sorted(range(slots), key=lambda slot: not visible[slot])  # of equal keys those that should be read
         at = _different(made_of, [(row, slot) for slot in order] + [(each, slot) for each in beside for slot in order])
-        if len(at) + 2 + _SPARE > equations:
+        if len(at) > _KEYS or len(at) + 2 + _SPARE > equations:
             continue
         keys, values = (
             np.repeat(np.stack([part[each, :, slot] for each, slot in at], 1), made_of.group, 0)
@@ -142,6 +144,7 @@ def _solved(
     """How often each key of a pool was read; None where no whole numbers, or several, give the context."""
     terms = pool.weights[..., None] * (pool.values - context[:, None])
     matrix = terms.swapaxes(1, 2).reshape(-1, len(pool.at))
+    matrix = matrix[:: max(1, len(matrix) // (_EACH * len(pool.at)))]
     sizes = np.linalg.norm(matrix, axis=0)
     part = (pool.weights / pool.weights.sum(1, keepdims=True)).max(0)
     tells = (part > _TELLS) & (sizes > 0)

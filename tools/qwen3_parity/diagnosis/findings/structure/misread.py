@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.findings.structure.few_bits import CUT_OFF, GRIDS, S
 
 _SIZES = (0, 32, 64, 128, 16, 8, 256, -1)
 """Numbers of a row that share a scale; 0: the row, -1: the whole weight."""
-_LARGE, _ROWS = 1 << 18, 64
+_LARGE, _ROWS = 1 << 18, 16
 """Of a weight with more numbers so many rows are read."""
 _SCREENED, _POSITIONS = 4, 32
 """Outputs, and positions, that a quick look takes."""
