@@ -19,7 +19,7 @@ from qwen3_parity.mistakes.normed import normed
 from qwen3_parity.mistakes.observed import Observed, encoder_slots, factor_between, likely, observe, real, unit_of
 from qwen3_parity.mistakes.parameters import loaded_as_stored, other_tensors
 from qwen3_parity.mistakes.ranks import COMBINED, FITTED, PLAIN, RARE, Rank
-from qwen3_parity.mistakes.rounding import ROUNDED, bfloat16
+from qwen3_parity.mistakes.rounding import NARROW, ROUNDED, bfloat16
 from qwen3_spec import SpecConfig
 from qwen3_spec.ops import OPS, linear
 from qwen3_spec.ops.embedding import embedding_parts
@@ -307,7 +307,7 @@ def _other_tables() -> Iterator[Hypothesis]:
 
     for name, says, change, rank in _OTHER_TABLES:
         yield Hypothesis(name, says, FIX, partial(compute, change), rank)
-    for kind, r in ROUNDED:
+    for kind, r in NARROW:
         yield Hypothesis("weight.rounded", f"has its rows rounded to {kind}", FIX, partial(rounded, r))
 
 

@@ -18,7 +18,7 @@ from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import Observed, asks_for_all, explains, factor_between, likely, observe
 from qwen3_parity.mistakes.parameters import Change, guess, others, tensors
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
-from qwen3_parity.mistakes.rounding import ROUNDED
+from qwen3_parity.mistakes.rounding import NARROW
 from qwen3_parity.mistakes.split_products import three_products
 from qwen3_spec.ops import OPS
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
@@ -124,19 +124,6 @@ def _constant_added(site: Site, observed: Observed) -> Iterator[Hypothesis]:
     yield Hypothesis("weight.constant_added", says, "multiply by the weights as they are stored", compute, RARE)
 
 
-def _cut(bits: int) -> Callable[[Array], Array]:
-    """float32 with `bits` explicit bits of mantissa, the others dropped."""
-    mask = np.uint32(0xFFFFFFFF & ~((1 << (23 - bits)) - 1))
-
-    def cut(values: Array) -> Array:
-        return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & mask).view(np.float32)
-
-    return cut
-
-
-_NARROW = (*ROUNDED, ("bfloat16 (bits cut off)", _cut(7)), ("TF32 (bits cut off)", _cut(10)))
-
-
 def probabilities() -> Iterator[Hypothesis]:
     """Logits that went through a softmax."""
     fix = "hand on the logits themselves"
@@ -168,14 +155,14 @@ def linear(site: Site) -> Iterator[Hypothesis]:
         yield from _quick(site, small, tensors(site))
         width = site.parameters["weight"].shape[1]
         if small is None or observed is None:
-            yield from casts(site, None, "linear.half_precision", "multiply in float32", _NARROW)
+            yield from casts(site, None, "linear.half_precision", "multiply in float32", NARROW)
             yield from three_products(site, None, "linear.half_precision")
             yield from miscounted(site, None, "linear.lost_terms", width, _counted)
             yield from narrow_sums(site, None)
             return
         part = small[0](site)
         fix = "hand on x @ weight.T as it is"
-        yield from casts(part, small[1], "linear.half_precision", "multiply in float32", _NARROW)
+        yield from casts(part, small[1], "linear.half_precision", "multiply in float32", NARROW)
         yield from three_products(part, small[1], "linear.half_precision")
         yield from scaled(part, small[1], "weight.scaled", fix)
         yield from clamped(part, small[1], "linear.clamped", fix, (1, 10, 30, 50, 100, 65504), RARE)

@@ -41,6 +41,20 @@ ROUNDED: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("TF32", tf32),
 )
 """The narrower types by name."""
+
+
+def _cut(bits: int) -> Callable[[Array], Array]:
+    """float32 with `bits` explicit bits of mantissa, the others dropped."""
+    mask = np.uint32(0xFFFFFFFF & ~((1 << (23 - bits)) - 1))
+
+    def cut(values: Array) -> Array:
+        return (np.ascontiguousarray(values, dtype=np.float32).view(np.uint32) & mask).view(np.float32)
+
+    return cut
+
+
+NARROW = (*ROUNDED, ("bfloat16 (bits cut off)", _cut(7)), ("TF32 (bits cut off)", _cut(10)))
+"""These, and two whose numbers are not the nearest."""
 _HALF, _TENSOR = "float16", "TF32"
 BOTH = f"{_HALF} or {_TENSOR} (no number here is beyond what both can hold)"
 """What numbers of 10 bits are in that do not leave float16's range."""
