@@ -132,6 +132,20 @@ def test_a_flip_of_logits_within_the_noise_is_a_near_tie(world):
     assert "near-tie" in str(reported[0]) and "noise floor" in str(reported[0])
 
 
+def test_a_logit_that_moved_far_makes_no_near_tie_of_near_logits(world):
+    item = world.golden["logits", 0]
+    best, second = np.argsort(item.array[0, 0])[::-1][:2]
+
+    def tie(array):
+        array[0, 0, second] = array[0, 0, best] - np.float32(item.info.floor.max)
+
+    def lifted(array):
+        array[0, 0, second] = array[0, 0, best] + np.float32(1)
+
+    reported = flips(world.changed("logits", tie), world.changed("logits", lifted))
+    assert [flip.near_tie for flip in reported] == [False]
+
+
 @pytest.mark.parametrize(("indices", "text"), [([3], "3"), ([0, 1, 2, 5], "0–2, 5"), (range(0, 40, 2), None)])
 def test_indices_are_told_as_ranges(indices, text):
     assert ranges(indices) == text if text else ranges(indices).endswith("…")

@@ -57,6 +57,8 @@ def taps(*arguments: object) -> dict[str, dict[str, Any]]:
 
 def test_both_sides_stand_in_a_row(candidate: Path) -> None:
     lines = shown(CASE, candidate).splitlines()
+    assert "taps beside each other" in lines[0] and "qwen3-parity check" in lines[0]
+    assert not {"divergence", "parity,"} & set(lines[0].split())  # a verdict is another's
     row = next(line.split() for line in lines if line.strip().startswith(f"{NORM} "))
     assert row[:4] == [NORM, "0", "f32", "3×1×6×10"] and row[5] == "|" and row[7] == "0.5" and "×" in row[8:]
     row = next(line for line in lines if line.strip().startswith(f"{ACT} "))
