@@ -26,6 +26,10 @@ class Seen(NamedTuple):
     reader: Line | None = None
 
 
+_AND_SINK = 2
+"""Scores, and the column beside them."""
+
+
 def visibility(region: Region, edit: Edit) -> Seen | None:
     """What an edit lets queries see, or hides from them; None where it changes no mask."""
     edited, attended = region.values(edit), _attended(region)
@@ -38,7 +42,23 @@ def visibility(region: Region, edit: Edit) -> Seen | None:
     if not changed:
         return None
     before, after = max(changed, key=lambda mask: int((mask[0] != mask[1]).sum()))
+    if _has_sink(region, attended) and before.shape[-2:] in attended:
+        if np.array_equal(before[..., :-1], after[..., :-1]):
+            return Seen("the column beside the keys, a sink, is hidden", _reader(region))
+        before, after = before[..., :-1], after[..., :-1]
     return Seen(_says(before, after), _reader(region))
+
+
+def _has_sink(region: Region, attended: set[tuple[int, ...]]) -> bool:
+    """Whether a column stands beside the scores of the keys that a softmax is taken of."""
+    for value in region.order:
+        node = region.node(value)
+        if node is None or short(node.op) != "cat" or np.shape(region.base[value])[-2:] not in attended:
+            continue
+        widths = [np.shape(region.base[read])[-1] for read in node.reads]
+        if len(widths) == _AND_SINK and widths[-1] == 1 < widths[0]:
+            return True
+    return False
 
 
 def _attended(region: Region) -> set[tuple[int, ...]]:

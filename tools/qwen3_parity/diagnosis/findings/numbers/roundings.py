@@ -22,6 +22,8 @@ _NUMBERS = 64
 _EVEN, _FLAT, _BIASED, _MOSTLY = 5.0, 12.0, 0.2, 0.5
 """The largest row's error by the smallest's, each of its size; the fourth power's mean by the square's (3 where errors
 are normal, 9 where each is of its own number's size); how much of it a constant tells; how much factors leave."""
+_OPS = 10
+"""Kinds of ops of a slice, from which on any small error inside scatters."""
 _WRONG = 0.6
 """The part of the numbers that are wrong."""
 _SIZES = 2.0**-14, 2.0**-4
@@ -53,7 +55,7 @@ def rescaled_rows(tap: WrongTap) -> Finding | None:
 def scattered(tap: WrongTap) -> Finding | None:
     """Errors of nearly all numbers, as large for each row's size, of no sign: roundings somewhere inside."""
     usable = floats(tap)
-    if usable is None or not tap.wide or tap.truth.ndim < 2:
+    if usable is None or not tap.wide or tap.truth.ndim < 2 or len(tap.ops) > _OPS:
         return None
     actual, truth, wrong = usable
     judged = tap.judged & np.isfinite(actual) & np.isfinite(truth)
