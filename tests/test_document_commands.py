@@ -108,6 +108,13 @@ def my_forward(checkpoint: Path, ids: np.ndarray) -> Iterator[tuple[str, np.ndar
     yield from (("embed_tokens", hidden), ("layers.0.input", hidden))
 
 
+def my_step(case: Any, step: int) -> Iterator[tuple[str, np.ndarray]]:
+    """A step of an engine without padding: a tap of the tokens that are real, one behind the other."""
+    start = sum(case.lengths[:step])
+    real = case.arrays["attention_mask"].astype(bool)[:, start : start + case.lengths[step]]
+    yield "layers.0.input", case.golden["decoder.layers.0.input", step].array[real]
+
+
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The NumPy port on every case of the level "causal", and on one with the bug that the pages show."""
@@ -158,7 +165,12 @@ def rounded(line: str) -> str:
 def test_a_pages_python_and_commands_run_in_order_and_print_what_it_shows(
     page: Path, folder: Path, recordings: Path
 ) -> None:
-    names: dict[str, Any] = {"MyQwen3": my_qwen3, "MyOwnNames": PlainQwen3, "my_forward": my_forward}
+    names: dict[str, Any] = {
+        "MyQwen3": my_qwen3,
+        "MyOwnNames": PlainQwen3,
+        "my_forward": my_forward,
+        "my_step": my_step,
+    }
     for item in ITEMS[page]:
         if isinstance(item, Shown):
             run(item, folder, recordings)
