@@ -52,7 +52,7 @@ class Call(NamedTuple):
     """How a node is computed: its kernel, and what its op's name says, looked up once.
 
     `stays`: operands are taken in the types that they have; `rows_stay`: gathered rows stay in their table; `free`: a
-    size of its result is decided by inputs.
+    size of its result is decided by inputs or numbers.
     """
 
     kind: Kind
@@ -94,7 +94,7 @@ class Node:
         if kernel is None:
             return None
         # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
-        stays, free = kernel.kind is Kind.MOVE or name in _PRODUCTS, None in self.shape
+        stays, free = kernel.kind is Kind.MOVE or name in _PRODUCTS, kernel.kind is Kind.MADE or None in self.shape
         rounds = kernel.kind in (Kind.POINT, Kind.SUM)
         return Call(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds, free)
 
@@ -197,7 +197,8 @@ def computed(
 
     Raises `ValueError`, with op, module and line, for operands that the op does not take, for a result of another kind
     or shape than the node says, and, before it is made, for one of more than `limit` bytes. Without a limit the node
-    was computed before on values of these shapes, and whoever calls it ignores what NumPy warns of.
+    was computed before on tensors of these shapes, and whoever calls it ignores what NumPy warns of; what reads sizes,
+    which may be others now, is counted again.
     """
     call = node.call
     if call is None:
@@ -209,10 +210,10 @@ def computed(
         if call.may_gather and (rows := gathered(node.op, operands)) is not None:
             _check_shape(node, rows.shape)
             return rows
-        if limit is None and not call.free:
+        if limit is None and not call.free and all(type(values[read]) is np.ndarray for read in node.reads):
             return _result(node, call, operands, named, numbers, choice)
-        most = elements(node.op, operands, named)
-        if limit is not None and most * _BYTES > limit:
+        most, limit = elements(node.op, operands, named), LIMIT if limit is None else limit
+        if most * _BYTES > limit:
             raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
         with np.errstate(all="ignore"):
             return _result(node, call, operands, named, numbers, choice)
