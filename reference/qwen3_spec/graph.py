@@ -48,7 +48,7 @@ class Line(NamedTuple):
     function: str
 
 
-class Call(NamedTuple):
+class Dispatch(NamedTuple):
     """How a node is computed: its kernel, and what its op's name says, looked up once.
 
     `stays`: operands are taken in the types that they have; `rows_stay`: gathered rows stay in their table; `free`: a
@@ -88,7 +88,7 @@ class Node:
         return tuple(_refs((*self.operands, *self.named.values())))
 
     @cached_property
-    def call(self) -> Call | None:
+    def dispatch(self) -> Dispatch | None:
         """What computes it, None for an op that nothing here computes."""
         kernel, name = kernel_of(self.op), self.op.partition(".")[0]
         if kernel is None:
@@ -96,7 +96,7 @@ class Node:
         # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
         stays, free = kernel.kind is Kind.MOVE or name in _PRODUCTS, kernel.kind is Kind.MADE or None in self.shape
         rounds = kernel.kind in (Kind.POINT, Kind.SUM)
-        return Call(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds, free)
+        return Dispatch(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds, free)
 
 
 def _refs(operands: Iterable[Operand]) -> Iterator[int]:
@@ -200,7 +200,7 @@ def computed(
     was computed before on tensors of these shapes, and whoever calls it ignores what NumPy warns of; what reads sizes,
     which may be others now, is counted again.
     """
-    call = node.call
+    call = node.dispatch
     if call is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
     lift = np.asarray if call.stays else numbers.lifted
@@ -222,7 +222,7 @@ def computed(
 
 
 def _result(
-    node: Node, call: Call, operands: list[Any], named: dict[str, Any], numbers: Numbers, choice: Array | None
+    node: Node, call: Dispatch, operands: list[Any], named: dict[str, Any], numbers: Numbers, choice: Array | None
 ) -> Any:
     if choice is not None:
         return taken(operands[0], choice, operands[2] if len(operands) > 2 else named.get("dim", -1))
@@ -237,12 +237,12 @@ def _result(
 
 def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     """A node's result as it goes on; `ValueError` for one of another kind or shape than the node says."""
-    assert node.call is not None
+    assert node.dispatch is not None
     with np.errstate(invalid="ignore"):
-        return _settled(node, node.call._replace(rounds=kind in (Kind.POINT, Kind.SUM)), result, numbers)
+        return _settled(node, node.dispatch._replace(rounds=kind in (Kind.POINT, Kind.SUM)), result, numbers)
 
 
-def _settled(node: Node, call: Call, result: Any, numbers: Numbers) -> Any:
+def _settled(node: Node, call: Dispatch, result: Any, numbers: Numbers) -> Any:
     dtype = node.dtype
     if not dtype:
         return _no_tensor(result)

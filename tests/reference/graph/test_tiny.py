@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +20,7 @@ from qwen3_golden import ParityError, Recording, pb, read
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load
-from qwen3_reference.graph.tiny import GOLDEN, write_tiny
+from qwen3_reference.graph.tiny import GOLDEN, tiny_inputs, tiny_model, write_tiny
 
 FAMILIES = ("qwen3_moe", "gemma3", "gpt_oss", "lfm2", "bert", "t5gemma2", "qwen3", "mamba2")
 
@@ -173,3 +174,28 @@ def test_a_graph_reads_no_other_names_than_its_golden_has(tmp_path: Path) -> Non
     recorded = {parameter.name for parameter in golden.parameters}
     assert set(graph.parameters) <= recorded
     assert {f"input.{name}" for name in graph.inputs} == {t.info.name for t in golden if t.info.op == "input"}
+
+
+@pytest.mark.parametrize("family", ["qwen3_next", "qwen3_5_text"])
+def test_more_than_two_channels_of_a_head_turn_and_not_all(family: str) -> None:
+    config = tiny_model(family).config
+    assert 4 <= int(config.head_dim * config.rope_parameters["partial_rotary_factor"]) < config.head_dim
+
+
+def test_keys_and_values_of_a_state_differ_in_width_and_clamps_are_reached() -> None:
+    config = tiny_model("qwen3_next").config
+    assert config.linear_key_head_dim != config.linear_value_head_dim
+    model, bounds = tiny_model("gpt_oss"), list[tuple[float, float]]()
+    for layer in model.model.layers:
+        apply, limit = layer.mlp.experts._apply_gate, layer.mlp.experts.limit
+
+        def watched(gate_up: torch.Tensor, apply: Any = apply) -> torch.Tensor:
+            bounds.extend((float(part.min()), float(part.max())) for part in (gate_up[..., ::2], gate_up[..., 1::2]))
+            return apply(gate_up)
+
+        layer.mlp.experts._apply_gate = watched
+    inputs, _ = tiny_inputs(model, 1)
+    with torch.no_grad():
+        model(**inputs)
+    lowest, highest = min(low for low, _ in bounds), max(high for _, high in bounds)
+    assert lowest < -limit and highest > limit

@@ -17,6 +17,7 @@ from click.testing import CliRunner
 from qwen3_golden import GOLDEN_ROOT, Tensor, pb, read
 from qwen3_golden.writer import tensor, write
 from qwen3_parity.cli import main
+from qwen3_parity.report.show_case import checkpoint_path
 
 CASE = "encoder/one_token"
 GOLDEN = read(GOLDEN_ROOT / "cases" / f"{CASE}.pb")
@@ -112,3 +113,13 @@ def test_a_golden_is_shown_by_its_name_and_as_json() -> None:
     assert said["case"] == CASE and [tap["shape"] for tap in said["taps"]] == [[3, 1, 6, 10]] * len(said["taps"])
     assert json.loads(shown("MSK-21", "--json"))["id"] == "MSK-21"
     assert json.loads(shown("tokenization/words", "--json"))["tokenization"]
+
+
+def test_a_checkpoint_is_looked_for_beside_its_golden_and_never_among_tokenizers(tmp_path: Path) -> None:
+    name = next(path.name for path in (GOLDEN_ROOT / "tokenizers").iterdir() if path.is_dir())
+    case = pb.Case.FromString(GOLDEN.case.SerializeToString())
+    case.checkpoint[0].name = name
+    golden = replace(GOLDEN, case=case, source=str(tmp_path / "mine.pb"))
+    assert checkpoint_path(golden, case.checkpoint[0]) is None
+    (tmp_path / name).mkdir()
+    assert checkpoint_path(golden, case.checkpoint[0]) == tmp_path / name

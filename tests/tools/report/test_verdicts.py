@@ -24,9 +24,17 @@ def test_what_no_budget_allows_is_beyond_any_budget(world):
 
 
 @pytest.mark.parametrize(
-    ("share", "words"), [(0.123, "12 %"), (0.994, "99 %"), (5.04, "504 %"), (9.99, "999 %"), (370.2, "370 ×")]
+    ("share", "words"),
+    [
+        (0.123, "12 %"),
+        (0.994, "99 %"),
+        (5.04, "504 %"),
+        (9.99, "999 %"),
+        (370.2, "370 ×"),
+        (1e37, "over 1e+12 ×"),
+    ],
 )
-def test_a_share_has_no_exponent(share, words):
+def test_a_share_is_said_as_people_read_it(share, words):
     assert report.percent(share) == words
 
 

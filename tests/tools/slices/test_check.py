@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.check import judged_by_graph
+from qwen3_parity.slices.stored import graph_of
 
 
 def candidate(leave: tuple[str, ...] = (), **change: Change) -> Recording:
@@ -246,3 +248,13 @@ def test_a_golden_with_a_graph_is_a_file_and_comes_back(tmp_path: Path) -> None:
     again = read(tmp_path / "golden.pb", digests=True)
     assert again.graph == golden().graph
     assert check(again, candidate(), weights()).word == "parity"
+
+
+def test_taps_stand_in_the_order_in_which_they_are_computed() -> None:
+    graph = graph_of(golden().graph, golden().source)
+    honest = candidate()
+    upside_down = replace(golden(), tensors=[*reversed(golden().tensors)])
+    for expected in (golden(), upside_down):
+        taps = check(expected, honest, weights()).taps
+        values = [graph.taps[tap.name, tap.step] for tap in taps]
+        assert values == sorted(values) and len(values) > 1

@@ -56,3 +56,6 @@ def test_a_tap_that_nothing_was_compared_of_in_the_run_has_a_dash() -> None:
     values["layers.0.gate[2]"] = np.argsort(-values["layers.0.gate"], -1)[..., [0, 2]]  # other experts everywhere
     taps = {tap.name: tap for tap in check(golden(), recording(values, "port"), weights()).taps}
     assert (in_the_run(taps["logits"]), in_the_run(taps["embed"])) == ("–", "0")
+    values["logits"] = values["logits"] + 1  # wrong alone, and still not compared in the run
+    taps = {tap.name: tap for tap in check(golden(), recording(values, "port"), weights()).taps}
+    assert not taps["logits"].passed and in_the_run(taps["logits"]) == "–"

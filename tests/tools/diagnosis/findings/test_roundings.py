@@ -4,25 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from drawn_tap import TRUTH, tap_of
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings import WrongTap
 from qwen3_parity.diagnosis.findings.numbers.roundings import rescaled_rows, scattered
 from qwen3_parity.mistakes.rounding import bfloat16
-
-AXES = ("batch", "position", "channel")
-TRUTH = np.random.Generator(np.random.PCG64(7)).standard_normal((2, 7, 24))
-
-
-def tap_of(truth: Array, actual: Array) -> WrongTap:
-    """A tap of float32 whose numbers may be off by two roundings."""
-    actual = actual.astype(np.float32).astype(np.float64)
-    unit = 2.0**-24 * (np.abs(truth) + np.sqrt(np.mean(truth**2, -1, keepdims=True)))
-    judged = np.ones(truth.shape, bool)
-    wrong = np.abs(actual - truth) > 2 * unit
-    return WrongTap(
-        ("tap", 0), AXES, frozenset({"norm"}), actual, truth, unit, judged, wrong, 2, lambda name, step: None
-    )  # fmt: skip
 
 
 def eight_bits(values: Array) -> tuple[Array, Array]:

@@ -26,30 +26,38 @@ def frequencies(region: Region) -> Iterator[Edit | Free]:
         values = region.base[places[0]]
         if not site.op.endswith("inv_freq") or places[0] not in region.names or not _decreasing(values):
             continue
-        line, config = line_of(region, places[0]), config_numbers(region.network.config)
-        theta = _theta(values)
+        line, config, theta = line_of(region, places[0]), config_numbers(region.network.config), _theta(values)
         factors = {value: key for key, value in config.items() if key.rpartition(".")[2] == "factor"}
-        said = dict[float, str]()
-        bases = {value: key for key, value in config.items() if key.rpartition(".")[2].endswith("theta")}
-        said |= {base * factor: f" ({bases[base]} times {factors[factor]})" for base in bases for factor in factors}
-        said |= {base: f" ({key})" for base, key in bases.items()}
-        of = said.get(next((base for base in said if abs(base - theta) < _SAME * theta), 0.0), "")
-        for base in dict.fromkeys((*said, *_USUAL)):
-            if abs(base - theta) < _SAME * theta:
-                continue
-            fit, says = (
-                float(np.log(base) / np.log(theta)),
-                f"has rope_theta {base:.7g}{said.get(base, '')} for {theta:.5g}{of}",
-            )
-            yield Edit("edit.constant", says, PLAIN, {site: _power(fit)}, line)
-            if abs(values[0] - 1) > _SAME:
-                says += f", and frequencies from 1, not from {number(float(values[0]))}"
-                yield Edit("edit.constant", says, PLAIN + 1, {site: _power(fit, first=1.0)}, line)
+        said = _bases(config, factors)
+        of = next((words for base, words in said.items() if abs(base - theta) < _SAME * theta), None)
+        if of is not None or not said:  # else they are stretched: YaRN's are no powers of a base
+            yield from _of_other_bases(site, values, theta, said, of or "", line)
         for factor, key in factors.items():
             for by, words in ((1 / factor, "divides"), (factor, "multiplies")):
                 says = f"{words} {of_site(site)} by {number(factor)} ({key})"
                 yield Edit("edit.fitted", says, PLAIN + 1, {site: _times(by)}, line)
         yield _power_of(site, theta, line)
+
+
+def _bases(config: Mapping[str, float], factors: Mapping[float, str]) -> dict[float, str]:
+    """The config's bases, and those times its factors, with their keys in words."""
+    bases = {value: key for key, value in config.items() if key.rpartition(".")[2].endswith("theta")}
+    times = {base * factor: f" ({bases[base]} times {factors[factor]})" for base in bases for factor in factors}
+    return times | {base: f" ({key})" for base, key in bases.items()}
+
+
+def _of_other_bases(
+    site: Site, values: Array, theta: float, said: Mapping[float, str], of: str, line: Written | None
+) -> Iterator[Edit]:
+    for base in dict.fromkeys((*said, *_USUAL)):
+        if abs(base - theta) < _SAME * theta:
+            continue
+        fit = float(np.log(base) / np.log(theta))
+        says = f"has rope_theta {base:.7g}{said.get(base, '')} for {theta:.5g}{of}"
+        yield Edit("edit.constant", says, PLAIN, {site: _power(fit)}, line)
+        if abs(values[0] - 1) > _SAME:
+            says += f", and frequencies from 1, not from {number(float(values[0]))}"
+            yield Edit("edit.constant", says, PLAIN + 1, {site: _power(fit, first=1.0)}, line)
 
 
 def _decreasing(values: Array) -> bool:

@@ -40,12 +40,16 @@ def misread(product: Product) -> tuple[str, str, float] | None:
     for grid, size in every((*_INTEGERS, *_FLOATS, *CUT_OFF), _SIZES):
         if size >= product.weight.shape[1]:
             continue
-        held = _held(product.weight, outputs, grid, size, SCALES[0][1])
-        readings = [*_readings(grid), *_scales_of(others, outputs, grid, size, SCALES[0][1])]
-        for number in _near(few, worst, held, [reading for _, reading in readings]):
-            for words, stored in SCALES:
-                held = _held(product.weight, outputs, grid, size, stored)
-                says, reading = [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)][number]
+        as_stored = {
+            words: (
+                _held(product.weight, outputs, grid, size, stored),
+                [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)],
+            )
+            for words, stored in SCALES
+        }
+        for number in _near(few, worst, *as_stored[SCALES[0][0]]):
+            for words, (held, readings) in as_stored.items():
+                says, reading = readings[number]
                 read = reading(held)
                 if read is not None and (share := part.share(weight=_weight(read, product))):
                     scale = {0: "each row", -1: "all of it"}.get(size, f"each {size} numbers of a row")
@@ -85,10 +89,10 @@ def _weight(read: Held, product: Product) -> Array:
     return numbers.reshape(len(numbers), -1)[:, : product.weight.shape[1]].astype(np.float64)
 
 
-def _near(few: Product, outputs: Array, held: Held, readings: list[_Reading]) -> Iterator[int]:
+def _near(few: Product, outputs: Array, held: Held, readings: list[tuple[str, _Reading]]) -> Iterator[int]:
     """Which readings come near to what was recorded at the few outputs, in order."""
     error = np.square(few.missing).sum()
-    for number, reading in enumerate(readings):
+    for number, (_, reading) in enumerate(readings):
         read = reading(held)
         if read is None:
             continue
