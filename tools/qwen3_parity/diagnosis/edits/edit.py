@@ -42,6 +42,7 @@ class Around(Protocol):
     value: int
     network: Network
     key: tuple[str, int]
+    work: int
 
     @property
     def order(self) -> Sequence[int]: ...

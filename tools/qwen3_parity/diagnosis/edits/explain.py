@@ -17,8 +17,6 @@ from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
-_ALL, _MUCH = 0.9, 0.3
-"""The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -38,7 +36,7 @@ def explain(
     """
     targets, passing = _targets(fault.wrong, network), _targets(fault.passing, network)
     searched = search(targets, passing, known, until, late, new=new)
-    fits = [fitting for fitting in searched.fitting if not _is_nonsense(fitting)]
+    fits = [fitting for fitting in searched.fitting if not fitting.is_nonsense]
     best = fits[0] if fits else None
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
@@ -49,12 +47,6 @@ def explain(
 def _shortly(number: re.Match[str]) -> str:
     """A number in few digits: a fitted one beside the config's that it is."""
     return f"{float(number[0]):.3g}"
-
-
-def _is_nonsense(fitting: Fitting) -> bool:
-    """Whether an edit gives no tap as a whole, and next to all that is right about those it gives would be wrong."""
-    said = fitting.said
-    return not said.whole and (said.spoiled >= _ALL or (said.spoiled >= _MUCH and said.contradicted > 0))
 
 
 def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
-from qwen3_parity.diagnosis.edits.sites import of_alone, site_of
+from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, site_of
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise
@@ -33,13 +33,15 @@ _OF_A_CALL = 2000
 class Region:
     """The ops that a value is computed by from what is recorded, masks and angles among them, with their values.
 
-    `order` are the ops' values, the last is the region's own; `base` has every value without an edit, in float64.
+    `order` are the ops' values, those of values `beside` the region's among them; `base` has every value without an
+    edit, in float64.
     """
 
     network: Network
     value: int
     key: tuple[str, int]
     work: int = 0
+    beside: tuple[int, ...] = ()
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
     _costs: dict[int, int] = field(default_factory=dict)
     _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
@@ -47,7 +49,8 @@ class Region:
     @cached_property
     def order(self) -> list[int]:
         """The values of the region's ops, in order."""
-        return self.network.graph.slice([self.value], self.network.slices.recorded.keys() - {self.value})
+        values = (self.value, *self.beside)
+        return self.network.graph.slice(values, self.network.slices.recorded.keys() - set(values))
 
     @cached_property
     def base(self) -> dict[int, Any]:
@@ -77,10 +80,21 @@ class Region:
         """The values that a site is here: an op's, a parameter's, a module's result."""
         if site.file in (MODULE, LINE, LINES):
             return [block.end for block in self.blocks.get(site, ())]
+        if site.file == TAP:
+            return self._taps.get(site.op, [])
         if (place := of_alone(site)) is not None:
             every, back = self.sites.get(place[0], []), place[1]
             return [every[-back]] if back <= len(every) else []
         return self.sites.get(site, [])
+
+    @cached_property
+    def _taps(self) -> dict[str, list[int]]:
+        """The region's values that are taps, by name with its numbers open."""
+        taps = dict[str, list[int]]()
+        for value in self.order:
+            if value in self.tap_names:
+                taps.setdefault(opened(self.tap_names[value]), []).append(value)
+        return taps
 
     @cached_property
     def blocks(self) -> dict[Site, list[Block]]:
@@ -289,17 +303,33 @@ class Region:
 
         Raises `ValueError` where the edit changes nothing, and what NumPy raises for operands that do not fit.
         """
-        graph, choices, whole = self.network.graph, self.choices, self.value not in env
+        whole = self.value not in env
+        return self.compute(self.order if whole else self.downstream(changes), env, changes, numbers, whole=whole)
+
+    def compute(
+        self,
+        order: Sequence[int],
+        env: dict[int, Any],
+        changes: Mapping[int, tuple[Site, Change]],
+        numbers: Numbers,
+        *,
+        whole: bool = True,
+    ) -> dict[int, Any]:
+        """Compute values in order into `env`, edits among them; not the `whole` where it has them without an edit.
+
+        Raises as `_run` does.
+        """
+        graph, choices = self.network.graph, self.choices
         limit = LIMIT if "base" not in self.__dict__ else None  # the shapes are those of before
         unchanged = bool(changes) and not whole
-        for value in sorted(changes.keys() - self._inside):
+        for value in sorted(changes.keys() - set(order)):
             before = numbers.lifted(np.asarray(env[value]))
             self.work += before.size
             site, change = changes[value]
             env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site))
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
-        for value in self.order if whole else self.downstream(changes):
+        for value in order:
             node, at = _node(graph.node(value)), numbers.at(value)
             if value in changes:
                 operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import groupby, takewhile
 from typing import NamedTuple
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.sites import alone
+from qwen3_parity.diagnosis.edits.single import single
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
-from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
 
@@ -23,6 +23,8 @@ _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
 _BEST = 24
 """Edits that are tried on more than the first tap."""
+_ALL, _MUCH = 0.9, 0.3
+"""The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
 _LONG, _NEAR = 400, 0.1
 """Of a region of so many ops, unrolled loops among them, those edits come first that this part of it follows."""
 
@@ -39,6 +41,12 @@ class Fitting(NamedTuple):
         """Smaller is better: explains more, contradicts less, is plainer."""
         said = self.said
         return -said.reproduced, -said.whole, said.contradicted, said.rank, self.changed
+
+    @property
+    def is_nonsense(self) -> bool:
+        """Whether it gives no tap as a whole, and next to all that is right about those it gives would be wrong."""
+        said = self.said
+        return not said.whole and (said.spoiled >= _ALL or (said.spoiled >= _MUCH and said.contradicted > 0))
 
     def as_good_as(self, other: Fitting) -> bool:
         """Whether it explains as much as another of its kind, contradicts no more and is as plain."""
@@ -90,7 +98,8 @@ def search(
             if not fitting or not over():
                 fitting.append(_everywhere(edit, first, nearness, others, passing))
         fitting.sort(key=lambda each: each.order)
-        if over() or (fitting and fitting[0].said.reproduced == fitting[0].said.of):
+        best = next((each for each in fitting if not each.is_nonsense), None)
+        if over() or (best is not None and best.said.reproduced == best.said.of):
             break
     tried = tuple(target.region.key for target in (first, *others))
     return Searched(fitting, tried, work(), stopped=over())
@@ -106,16 +115,27 @@ def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> I
 
 
 def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
-    """What is tried in turn, until something fits: near the tap, where a region is long, and then everywhere.
-
-    A line is changed at every place where it runs, then at some.
-    """
+    """What is tried in turn, until something fits: of a long region what costs little first, then every edit."""
     yield known
-    every = [edit for table in PLAIN for edit in table(first.region)]
-    is_long = len(first.region.order) >= _LONG
-    near = [is_long and _is_near(edit, first.region) for edit in every]
-    for turn in (True, False):
-        yield from _in_turn([edit for edit, is_near in zip(every, near, strict=True) if is_near == turn], first)
+    every, region = [edit for table in PLAIN for edit in table(first.region)], first.region
+    if len(region.order) < _LONG:
+        yield _plain(every)
+        yield from _further(every, first, single(every, region))
+        of_tokens, in_one_place = recurring(region)
+        yield _plain(of_tokens)
+        yield from _further(of_tokens, first, in_one_place)
+        return
+    is_near = [_is_near(edit, region) for edit in every]
+    near, far = ([edit for edit, x in zip(every, is_near, strict=True) if x == side] for side in (True, False))
+    alone = (edit for edit in single(every, region) if _is_near(edit, region))
+    of_tokens, in_one_place = recurring(region)
+    yield _plain(near)
+    behind = [alone, _plain(of_tokens)]  # cheap where few ops follow what a recurrence gives
+    yield from reversed(behind) if of_tokens and _is_near(of_tokens[0], region) else behind
+    yield from _further([*near, *(edit for edit in of_tokens if isinstance(edit, Edit))], first, in_one_place)
+    yield from _further([edit for edit in of_tokens if isinstance(edit, Free)], first, ())
+    yield _plain(far)
+    yield from _further(far, first, single(far, region))
 
 
 def _is_near(edit: Edit | Free, region: Region) -> bool:
@@ -125,30 +145,19 @@ def _is_near(edit: Edit | Free, region: Region) -> bool:
     return len(behind) <= _NEAR * len(region.order)
 
 
-def _in_turn(every: Sequence[Edit | Free], first: Target) -> Iterator[Iterable[Edit]]:
-    edits = [edit for edit in every if isinstance(edit, Edit)]
-    plain, rarer = ([edit for edit in edits if (edit.rank.kind <= Kind.RARE) == is_plain] for is_plain in (True, False))
-    yield plain
+def _plain(every: Sequence[Edit | Free]) -> list[Edit]:
+    """Edits of plain and of rare kinds; those that round come last: there is a dozen for every op."""
+    plain = [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind <= Kind.RARE]
+    return sorted(plain, key=lambda edit: edit.name == "edit.rounded")
+
+
+def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit]) -> Iterator[Iterable[Edit]]:
+    """Numbers that are fitted, lines at one place `alone`, and the other kinds of edits."""
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
-    yield _single(plain, first)
+    yield alone
+    rarer = [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind > Kind.RARE]
     rarer.sort(key=lambda edit: edit.rank)
     yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
-
-
-def _single(edits: Iterable[Edit], first: Target) -> Iterator[Edit]:
-    """Edits of lines that run more than once, at each place alone, the last first."""
-    sites = first.region.sites
-    for edit in edits:
-        if len(edit.changes) != 1:
-            continue
-        (site, change), *_ = edit.changes.items()
-        places = sites.get(site, [])
-        if len(places) > 1 and site.file:
-            for back, value in enumerate(reversed(places), 1):
-                where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
-                says = f"{edit.says}, {where} ({opened(first.region.module_of(value))})"
-                line = edit.line and line_of(first.region, value)
-                yield replace(edit, says=says, changes={alone(site, back): change}, line=line)
 
 
 def _cost(site: Site) -> int:

@@ -12,6 +12,8 @@ OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
 _ALONE = "alone "
+TAP = "tap"
+"""What a site has for its file that is a tap by its name, in every step and layer."""
 
 
 def site_of(node: Node, graph: Graph) -> Site:

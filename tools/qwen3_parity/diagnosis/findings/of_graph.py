@@ -17,6 +17,8 @@ from qwen3_reference.graph.scope import counted
 from qwen3_spec.slices import chooser
 
 _OF_A_CONTEXT = ("query", "key", "value", "probs")
+_MOST = 400
+"""Ops between a tap and what it is read from: more are not run once more for every way to round that."""
 
 
 def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
@@ -44,7 +46,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
 
     def again(read: Key, values: Array) -> Array | None:
         number = order.get(read)
-        if number is None or number not in network.slices.reads(value):
+        if number is None or number not in network.slices.reads(value) or len(network.slices.order(value)) > _MOST:
             return None
         return in_float64(network.slices.value(value, instead={number: values}))
 

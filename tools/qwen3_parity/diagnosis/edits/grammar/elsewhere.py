@@ -94,7 +94,8 @@ def _with(site: Site, slot: int) -> Change:
         if isinstance(operand, Ref):
             if operand.value in call.region.downstream([call.value]):
                 raise ValueError("it follows from this result")
-            operand = call.numbers.lifted(np.asarray(call.region.base[operand.value]))
+            base = call.region.base[operand.value]
+            operand = call.numbers.lifted(np.asarray(call.env.get(operand.value, base)))
         return _APPLIED[short(node.op)](np.asarray(call.plain()), operand)
 
     return change

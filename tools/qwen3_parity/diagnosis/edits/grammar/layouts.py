@@ -107,10 +107,6 @@ def _operands(region: Region, site: Site, node: Node, line: Written | None) -> I
                     yield Edit("edit.shifted", says, COMBINED, {site: _operand(slot, _by(step), axis)}, line)
 
 
-def _first_alone(axis: int) -> Change:
-    return lambda call: _first(np.asarray(call.plain()), axis)
-
-
 def _first(x: Array, axis: int) -> Array:
     return np.broadcast_to(np.take(x, [0], axis), x.shape)
 
@@ -146,7 +142,6 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
                 if part != node.operands[1]:
                     says = f"takes part {part} for part {node.operands[1]}"
                     yield "edit.order", says, RARE, _taken(part)
-    yield from _repeats(region, op, value)
     if op == "slice":
         yield "edit.order", "takes the last part for the first, or the reverse", RARE, _other_end
         yield "edit.pairs", "takes every second number for a half", RARE, _every_second
@@ -154,19 +149,6 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         yield "edit.order", "takes the other part", RARE, _other_part
         yield "edit.order", "takes the part before it", RARE, _beside(-1)
         yield "edit.order", "takes the part behind it", RARE, _beside(1)
-
-
-def _repeats(region: Region, op: str, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
-    """Copies of one index, and copies by another order."""
-    if op == "expand":
-        for axis, size in enumerate(np.shape(region.base[value])):
-            if axis and size > 1:
-                yield "edit.repeated", f"repeats index 0 of axis {axis} alone", RARE, _first_alone(axis)
-    if op in ("view", "unsafe_view", "clone", "reshape"):
-        spread = _spread_axis(region, value)
-        if spread is not None:
-            says = "tiles the copies, where each is repeated"
-            yield "edit.repeated", says, RARE, _tiled(spread)
 
 
 def _pairs(region: Region) -> Iterator[Edit]:
@@ -249,27 +231,6 @@ def _dealt(part: int) -> Change:
 def _doubles(node: Node) -> bool:
     parts = node.operands[0]
     return isinstance(parts, tuple) and len(parts) == 2 and parts[0] == parts[1]
-
-
-def _spread_axis(region: Region, value: int) -> int | None:
-    """The axis that an expand filled with copies before its neighbours were merged; None without."""
-    node = region.node(value)
-    while node is not None and short(node.op) in ("view", "unsafe_view", "clone", "reshape"):
-        source = node.operands[0]
-        node = region.node(source.value) if isinstance(source, Ref) else None
-    if node is None or short(node.op) != "expand" or not isinstance(node.operands[0], Ref):
-        return None
-    before, after = np.shape(region.base[node.operands[0].value]), node.shape
-    grown = [axis for axis, (a, b) in enumerate(zip(before, after, strict=False)) if a == 1 and b != 1]
-    return grown[0] if len(before) == len(after) and len(grown) == 1 and grown[0] > 0 else None
-
-
-def _tiled(axis: int) -> Change:
-    def change(call: Call) -> Array:
-        x = np.asarray(call.operands[0])
-        return np.ascontiguousarray(np.swapaxes(x, axis - 1, axis)).reshape(np.shape(call.plain()))
-
-    return change
 
 
 def _rolled(axis: int, step: int) -> Change:

@@ -39,7 +39,8 @@ def leaves(region: Region) -> Iterator[Edit]:
             yield from _another(region, site, value)
             yield from _exchange(region, site)
         else:
-            yield from _recorded(region, site, value, recorded_line(region, value))
+            is_cache = site.op.startswith("cache.")  # which no module gives
+            yield from _recorded(region, site, value, line if is_cache else recorded_line(region, value))
 
 
 def _recorded(region: Region, site: Site, value: int, line: Written | None) -> Iterator[Edit]:
@@ -62,6 +63,10 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
                 yield Edit("edit.reads", says, COMBINED, {site: _on_sum_with(source)}, line)
     for words, function in FUNCTIONS.items():
         yield edit(f"runs {words} on {name}", _by(function), RARE + 1)
+    for narrow, function in NARROW if name.startswith("cache.") else ():
+        yield edit(f"holds {name} in {narrow}", _by(function))
+    if base.ndim > 2 and base.shape[-1] == base.shape[-2]:
+        yield edit(f"has {name} transposed", _by(lambda x: np.swapaxes(x, -1, -2)))
     for axis, size in enumerate(base.shape):
         if size > 1:
             for step in (1, -1):

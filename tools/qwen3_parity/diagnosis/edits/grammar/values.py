@@ -22,7 +22,7 @@ NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
 _QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat", "transpose", "embedding"})
 """Ops whose results people keep in integers."""
 _HIDDEN = 1e30
-_ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
+ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
@@ -84,9 +84,13 @@ def _of_mul(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     for slot, value in refs if len(refs) == 2 else ():
         yield Changed("edit.twice", f"multiplies by {named(region, value)} twice", _again(slot))
         maker = region.node(value)
-        if maker is not None and short(maker.op) in _ACTIVATING:
+        if maker is not None and short(maker.op) in ACTIVATING:
             says = f"runs {short(maker.op)} on the product, not on {named(region, maker.reads[0])}"
             yield Changed("edit.moved", says, _behind(slot), RARE)
+        factor = named(region, refs[1 - slot][1])
+        for place, part in _parts(maker):
+            says = f"multiplies {named(region, part)} alone by {factor}, not all of {named(region, value)}"
+            yield Changed("edit.moved", says, _on_part(slot, place), COMBINED)
 
 
 def _of_div(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
@@ -106,6 +110,25 @@ def _behind(slot: int) -> Change:
             raise ValueError("nothing is activated here")
         product = np.asarray(call.env[maker.reads[0]]) * call.operands[1 - slot]
         return np.asarray(kernel.compute(*([call.numbers] if kernel.takes_numbers else []), product))
+
+    return change
+
+
+def _parts(maker: Node | None) -> Iterator[tuple[int, int]]:
+    """The values of a sum or difference, by their place in it."""
+    if maker is not None and short(maker.op) in ("add", "sub") and len(maker.operands) == 2 and not maker.named:
+        yield from ((place, part.value) for place, part in enumerate(maker.operands) if isinstance(part, Ref))
+
+
+def _on_part(slot: int, place: int) -> Change:
+    """A factor on a part of the sum that is multiplied."""
+
+    def change(call: Call) -> Array:
+        operand = call.node.operands[slot] if call.node is not None else None
+        maker = call.region.node(operand.value) if isinstance(operand, Ref) else None
+        part = np.asarray(call.env[dict(_parts(maker))[place]])
+        sign = -1 if place and maker is not None and short(maker.op) == "sub" else 1
+        return np.asarray(call.operands[slot] - sign * part + sign * part * call.operands[1 - slot])
 
     return change
 

@@ -1,0 +1,167 @@
+"""A recurrence says what a prefill in chunks does otherwise: its step of a token, run for each token of a longer input.
+
+It runs `edits.recurrence`, `edits.recurring` and `edits.single`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from test_delta_rule import CASE, CHECKPOINTS, NORM, faults_of
+from transformers.models.qwen3_next import modeling_qwen3_next
+
+from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.recurrence import Recurrence, recurrences
+from qwen3_parity.diagnosis.edits.recurring import recurring
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.slices.network import Network, network
+
+TAP = NORM.replace("*", "0")
+STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
+
+
+@cache
+def honest() -> Network:
+    golden = read(GOLDEN_ROOT / "cases" / f"{CASE}.pb", digests=True)
+    modules = replace(golden, tensors=[item for item in golden if not item.info.name.startswith("cache.")])
+    return network(golden, modules, dict(weights_of(golden, CHECKPOINTS)))
+
+
+def region(name: str = TAP, step: int = 0) -> Region:
+    return Region(honest(), honest().graph.taps[name, step], (name, step))
+
+
+@cache
+def recurrence() -> Recurrence:
+    (of_layer,) = recurrences(region())
+    return of_layer
+
+
+def test_a_step_of_a_token_reads_and_gives_the_states_of_its_layer() -> None:
+    assert recurrence().states == STATES and recurrence().results == (TAP,)
+    assert len(recurrence().body.order) < 150 < len(region().order)
+
+
+def test_token_by_token_it_gives_what_the_chunks_give() -> None:
+    assert recurrence().gives(region().base, 0)
+
+
+def test_a_recurrence_that_gives_something_else_is_not_tried() -> None:
+    base = dict(region().base)
+    base[region().value] = base[region().value] * 1.00001
+    assert not recurrence().gives(base, 0)
+
+
+def test_padding_leaves_the_states_as_they_are() -> None:
+    mask = honest().golden["input.attention_mask", 0].array
+    assert (mask[:, 0] == 0).any()
+    walk = recurrence().walk(region().base, 0, None)
+    _, states = next(walk)
+    for state in states:
+        assert not state[mask[:, 0] == 0].any()
+
+
+@pytest.mark.parametrize("name", ["model.embed_tokens", "model.layers.1.self_attn.q_proj"])
+def test_a_region_without_states_has_no_recurrence(name: str) -> None:
+    assert not list(recurrences(region(name)))
+
+
+def edits(step: int = 0) -> dict[str, Edit]:
+    every, alone = recurring(region(TAP, step))
+    return {edit.says: edit for edit in (*every, *alone) if isinstance(edit, Edit)}
+
+
+def test_an_edit_is_made_in_every_token() -> None:
+    edited = region().edited(edits()["leaves out mul by exp"])
+    tokens = recurrence().split(np.asarray(edited) - region().base[region().value], TAP, 0)
+    assert np.abs(tokens[0]).max() < 1e-12, "nothing has decayed before the second token"
+    assert all(np.abs(token).max() > 1e-4 for token in tokens[1:])
+
+
+def test_of_a_later_step_an_edit_is_made_in_later_steps_alone() -> None:
+    edit = edits(1)["has zeros for cache.*.recurrent_states, in later steps"]
+    later, first = region(TAP, 1), region()
+    assert np.abs(np.asarray(later.edited(edit)) - later.base[later.value]).max() > 1e-4
+    assert first.edited(edit) is None, "it changes nothing"
+
+
+def test_work_in_tokens_is_counted_as_the_regions() -> None:
+    here = region()
+    (edit, *_), _ = recurring(here)
+    before = here.work
+    here.edited(edit) if isinstance(edit, Edit) else None
+    assert here.work > before and recurrence().body.work < here.work
+
+
+# Hugging Face's rule with one mistake, in both of its forms: what a port has that runs its step for each token.
+
+
+def by_tokens(q: Any, k: Any, v: Any, g: Any, beta: Any, state: Any, step: Callable[..., Any]) -> tuple[Any, Any]:
+    """A delta rule token by token: `step` gives the next state and the token's result."""
+    q, k = (x * torch.rsqrt((x * x).sum(-1, keepdim=True) + 1e-6) for x in (q, k))
+    batch, length, heads, width = k.shape
+    state = q.new_zeros(batch, heads, width, v.shape[-1]) if state is None else state
+    results = []
+    for at in range(length):
+        state, result = step(state, q[:, at] * width**-0.5, k[:, at], v[:, at], g[:, at].exp(), beta[:, at])
+        results.append(result)
+    return torch.stack(results, 1), state
+
+
+def read_(state: Any, key: Any) -> Any:
+    return torch.einsum("bhkv,bhk->bhv", state, key)
+
+
+def written(state: Any, key: Any, delta: Any, beta: Any) -> Any:
+    return state + torch.einsum("bhk,bhv->bhkv", key, delta * beta[..., None])
+
+
+def decays_late(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> Any:
+    state = written(state, k, v - read_(state, k), beta) * decay[..., None, None]
+    return state, read_(state, q)
+
+
+def predicts_early(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> Any:
+    delta = v - read_(state, k)
+    state = written(state * decay[..., None, None], k, delta, beta)
+    return state, read_(state, q)
+
+
+def gates_the_value_alone(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> Any:
+    state = state * decay[..., None, None]
+    delta = v * beta[..., None] - read_(state, k)
+    state = written(state, k, delta, torch.ones_like(beta))
+    return state, read_(state, q)
+
+
+RULES = {
+    decays_late: ("edit.moved", "applies mul by exp to the result of add behind it"),
+    predicts_early: ("edit.reads", "reads what stands before mul in mul"),
+    gates_the_value_alone: ("edit.moved", "alone by select, not all of sub"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", RULES, ids=lambda step: step.__name__)
+def test_a_mistake_in_the_rule_itself_is_named_by_modules_alone(
+    step: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def rule(query: Any, key: Any, value: Any, g: Any, beta: Any, **named: Any) -> Any:
+        repeated = value.shape[2] // query.shape[2]
+        query, key = (x.repeat_interleave(repeated, 2) for x in (query, key))
+        return by_tokens(query, key, value, g, beta, named.get("initial_state"), step)
+
+    for form in ("torch_chunk_gated_delta_rule", "torch_recurrent_gated_delta_rule"):
+        monkeypatch.setattr(modeling_qwen3_next, form, rule)
+    (fault,) = faults_of(lambda model: None, tmp_path)
+    name, says = RULES[step]
+    assert fault.explanations[0].name == name and says in fault.explanations[0].says, fault.explanations[:1]

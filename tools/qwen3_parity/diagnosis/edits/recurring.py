@@ -1,0 +1,136 @@
+"""Edits of a recurrence in every token of a longer input: where its step gives what the chunks give, a mistake in it
+explains both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Edit, Free, Site, opened
+from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.recurrence import Recurrence, recurrences
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.single import single
+from qwen3_parity.diagnosis.edits.sites import TAP
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.aten import TRUTH
+
+_LEFT, _WRONG = 0.05, 0.1
+"""The part of a token's error that an edit may leave which explains it; the part of the largest that is an error."""
+
+
+def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
+    """The edits of the recurrences that a region computes, and those of lines at one place alone.
+
+    They are made in every token; for the region of a later step in later steps alone. One that the first wrong token
+    shows to be no part of the mistake changes nothing there.
+    """
+    layers = list(recurrences(region))
+    if not layers:
+        return [], iter(())
+    made = _Made(layers, _beginning(region, layers), min(region.key[1], 1))
+    every = [edit for table in PLAIN for edit in table(layers[0].body)]
+    fitted = made._replace(beginning=None)
+    edits = [
+        replace(edit, edit=partial(_fitted, edit, fitted)) if isinstance(edit, Free) else _recurring(edit, made)
+        for edit in every
+    ]
+    return edits, (_recurring(edit, made) for edit in single(every, layers[0].body))
+
+
+class _Made(NamedTuple):
+    """The recurrences of all layers that edits are made in, from step `begin` on, and where they are tried first."""
+
+    layers: Sequence[Recurrence]
+    beginning: _Beginning | None
+    begin: int
+
+
+def _fitted(free: Free, made: _Made, number: float) -> Edit:
+    return _recurring(free.edit(number), made)
+
+
+def _recurring(edit: Edit, made: _Made) -> Edit:
+    layer_of = {value: layer for layer in made.layers for value, step in layer.steps.items() if step >= made.begin}
+    last: list[tuple[Mapping[int, Any], int, dict[int, Array]]] = []
+
+    def change(call: Call) -> Any:
+        layer, region, first = layer_of.get(call.value), call.region, made.beginning
+        if layer is None:
+            return call.plain()
+        step = layer.steps[call.value]
+        if not last or last[0][0] is not call.env or last[0][1] != step:
+            if first is not None and call.numbers is TRUTH and region is first.region and first.excludes(edit, step):
+                raise ValueError("no part of the mistake")
+            last[:] = [(call.env, step, layer.run(call.env, step, edit, call.numbers))]
+            _count_for(layer, region)
+        return last[0][2][call.value]
+
+    names = {opened(name) for layer in made.layers for name in (*layer.results, *layer.states)}
+    changes = {Site(TAP, 0, name.removeprefix("model.")): change for name in sorted(names)}
+    return replace(edit, says=f"{edit.says}, in later steps" if made.begin else edit.says, changes=changes)
+
+
+def _count_for(recurrence: Recurrence, region: Around) -> None:
+    """Work that was done for a region is the region's."""
+    region.work += recurrence.body.work
+    recurrence.body.work = 0
+
+
+class _Token(NamedTuple):
+    """What was recorded of a token's result, and how much of it an edit may leave in the cells that count."""
+
+    actual: Array
+    cells: Array
+    most: float
+
+
+class _Beginning(NamedTuple):
+    """The tokens of a region whose value is a recurrence's result, up to the first that is wrong."""
+
+    region: Region
+    recurrence: Recurrence
+    tokens: Sequence[_Token]
+
+    def excludes(self, edit: Edit, of_step: int) -> bool:
+        """Whether an edit leaves the wrong token's error, or spoils one before it; of other steps it says nothing.
+
+        Raises what NumPy raises for operands that do not fit.
+        """
+        name, step = self.region.key
+        if step != of_step:
+            return False
+        value = self.recurrence.network.graph.taps[name, self.recurrence.step]
+        walk = self.recurrence.walk(self.region.base, step, edit)
+        try:
+            for token, (values, _) in zip(self.tokens, walk, strict=False):
+                if not np.abs((values[value] - token.actual)[token.cells]).max(initial=0) <= token.most:
+                    return True
+        finally:
+            _count_for(self.recurrence, self.region)
+        return False
+
+
+def _beginning(region: Region, every: Sequence[Recurrence]) -> _Beginning | None:
+    """None where the region's value is no result of a recurrence, or was not recorded."""
+    (name, step), network, value = region.key, region.network, region.value
+    actual = network.slices.recorded.get(value)
+    recurrence = next((each for each in every if name in each.results), None)
+    if recurrence is None or actual is None or actual.dtype.kind != "f":
+        return None
+    counts = counted(network.golden[name, step], network.golden) & np.isfinite(actual)
+    error = np.where(counts, np.abs(actual - region.base[value]), 0)
+    tokens = list[_Token]()
+    parts = (recurrence.split(part, name, step) for part in (error, actual, counts))
+    for errors, values, cells in zip(*parts, strict=True):
+        wrong = errors > _WRONG * error.max()
+        if wrong.any():
+            return _Beginning(region, recurrence, [*tokens, _Token(values, wrong, _LEFT * errors.max())])
+        tokens.append(_Token(values, cells, _WRONG * error.max()))
+    return None

@@ -1,0 +1,27 @@
+"""An edit of a line that runs more than once, at one of its places alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, opened
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.sites import alone
+from qwen3_parity.diagnosis.edits.words import line_of
+from qwen3_parity.mistakes.ranks import Kind
+
+
+def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
+    """Plain and rare edits of lines that run more than once, at each place alone, the last first."""
+    for edit in edits:
+        if isinstance(edit, Free) or edit.rank.kind > Kind.RARE or len(edit.changes) != 1:
+            continue
+        (site, change), *_ = edit.changes.items()
+        places = region.sites.get(site, [])
+        if len(places) > 1 and site.file:
+            for back, value in enumerate(reversed(places), 1):
+                where = "the last time that it runs" if back == 1 else f"in one of {len(places)} places"
+                says = f"{edit.says}, {where} ({opened(region.module_of(value))})"
+                line = edit.line and line_of(region, value)
+                yield replace(edit, says=says, changes={alone(site, back): change}, line=line)
