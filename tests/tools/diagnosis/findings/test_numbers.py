@@ -99,6 +99,16 @@ def test_a_tap_of_nan_alone_has_findings_and_no_warning() -> None:
     assert {finding.name for finding in listed} == {"fit.not_finite", "from.not_finite"}
 
 
+def test_of_numbers_that_are_not_finite_no_size_is_told_beside_it() -> None:
+    def of_a_row(site: Site) -> Array:
+        values = golden_values()
+        values[0] = np.nan
+        return values
+
+    names = [finding.name for finding in findings(CONTEXT, of_a_row)]
+    assert names[0] == "fit.not_finite" and "fit.size" not in names
+
+
 def late_row(y: Array) -> Array:
     """One batch row is one position late, the others are right."""
     y[2] = np.roll(y[2], 1, 0)

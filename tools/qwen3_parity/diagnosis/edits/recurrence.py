@@ -5,7 +5,7 @@ A delta rule's prefill is a thousand ops that no port writes alike; its step is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -169,32 +169,40 @@ class Recurrence:
 
 def _axis(shape: tuple[int, ...], of_many: tuple[int, ...]) -> int:
     """The axis of tokens: on which many are more than one is. Raises `ValueError` where there is none."""
-    (axis,) = (axis for axis, (one, many) in enumerate(zip(shape, of_many, strict=True)) if one == 1 != many)
+    (axis,) = (axis for axis, sizes in enumerate(zip(shape, of_many, strict=True)) if sizes[0] == 1 != sizes[1])
     return axis
 
 
 def recurrences(region: Region) -> Iterator[Recurrence]:
     """Those of the layers that a region computes several tokens of at once."""
-    network, inside = region.network, set(region.order)
-    graph, lengths = network.graph, network.golden.case.steps
+    network, lengths = region.network, region.network.golden.case.steps
+    graph = network.graph
     step = next((number for number, count in enumerate(lengths) if number and count == 1), None)
     if step is None or lengths[0] == 1:
         return
     taps = {name: value for (name, number), value in graph.taps.items() if number == step and graph.node(value)}
     states = [name for name in taps if name.startswith(_CACHE) and _stays(network, name, step)]
+    inside = {name for (name, number), value in graph.taps.items() if not number and region.node(value) is not None}
     for layer in dict.fromkeys(map(numbers_of, states)):
         of_layer = tuple(name for name in states if numbers_of(name) == layer)
-        before = {graph.taps[name, step - 1] for name in of_layer}
-        reads = {name: _reads(network, value, {*taps.values(), *before}) for name, value in taps.items()}
-        reading = {name: values for name, values in reads.items() if not values.isdisjoint(before)}
-        results = tuple(name for name in reading if name not in of_layer)
-        begin = set[int]().union(*reading.values())
-        inputs = tuple(name for name, value in taps.items() if value in begin)
-        if results and not inside.isdisjoint(graph.taps.get((name, 0), -1) for name in (*results, *of_layer)):
-            body = _body(network, step, (*results, *of_layer), begin)
-            recurrence = Recurrence(body, step, inputs, of_layer, results)
-            if recurrence.gives(region.base, 0):
-                yield recurrence
+        recurrence = _of_layer(network, step, of_layer, taps, inside)
+        if recurrence is not None and recurrence.gives(region.base, 0):
+            yield recurrence
+
+
+def _of_layer(
+    network: Network, step: int, states: tuple[str, ...], taps: Mapping[str, int], inside: Collection[str]
+) -> Recurrence | None:
+    """The ops of a step of a token that read a layer's states; None where none of what they give is `inside`."""
+    before = {network.graph.taps[name, step - 1] for name in states}
+    reads = {name: _reads(network, value, {*taps.values(), *before}) for name, value in taps.items()}
+    reading = {name: values for name, values in reads.items() if not values.isdisjoint(before)}
+    results = tuple(name for name in reading if name not in states)
+    if not results or not any(name in inside for name in (*results, *states)):
+        return None
+    begin = set[int]().union(*reading.values())
+    inputs = tuple(name for name, value in taps.items() if value in begin)
+    return Recurrence(_body(network, step, (*results, *states), begin), step, inputs, states, results)
 
 
 def _stays(network: Network, name: str, step: int) -> bool:

@@ -34,34 +34,34 @@ def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
     layers = list(recurrences(region))
     if not layers:
         return [], iter(())
-    made = _Made(layers, _beginning(region, layers), min(region.key[1], 1))
+    places = _Places(layers, _beginning(region, layers), min(region.key[1], 1))
     every = [edit for table in PLAIN for edit in table(layers[0].body)]
-    fitted = made._replace(beginning=None)
+    fitted = places._replace(beginning=None)
     edits = [
-        replace(edit, edit=partial(_fitted, edit, fitted)) if isinstance(edit, Free) else _recurring(edit, made)
+        replace(edit, edit=partial(_fitted, edit, fitted)) if isinstance(edit, Free) else _recurring(edit, places)
         for edit in every
     ]
-    return edits, (_recurring(edit, made) for edit in single(every, layers[0].body))
+    return edits, (_recurring(edit, places) for edit in single(every, layers[0].body))
 
 
-class _Made(NamedTuple):
-    """The recurrences of all layers that edits are made in, from step `begin` on, and where they are tried first."""
+class _Places(NamedTuple):
+    """Where edits are made: in the recurrences of all layers from step `begin` on, tried on a `beginning` first."""
 
     layers: Sequence[Recurrence]
     beginning: _Beginning | None
     begin: int
 
 
-def _fitted(free: Free, made: _Made, number: float) -> Edit:
-    return _recurring(free.edit(number), made)
+def _fitted(free: Free, places: _Places, number: float) -> Edit:
+    return _recurring(free.edit(number), places)
 
 
-def _recurring(edit: Edit, made: _Made) -> Edit:
-    layer_of = {value: layer for layer in made.layers for value, step in layer.steps.items() if step >= made.begin}
+def _recurring(edit: Edit, places: _Places) -> Edit:
+    layer_of = {value: layer for layer in places.layers for value, step in layer.steps.items() if step >= places.begin}
     last: list[tuple[Mapping[int, Any], int, dict[int, Array]]] = []
 
     def change(call: Call) -> Any:
-        layer, region, first = layer_of.get(call.value), call.region, made.beginning
+        layer, region, first = layer_of.get(call.value), call.region, places.beginning
         if layer is None:
             return call.plain()
         step = layer.steps[call.value]
@@ -72,9 +72,9 @@ def _recurring(edit: Edit, made: _Made) -> Edit:
             _count_for(layer, region)
         return last[0][2][call.value]
 
-    names = {opened(name) for layer in made.layers for name in (*layer.results, *layer.states)}
+    names = {opened(name) for layer in places.layers for name in (*layer.results, *layer.states)}
     changes = {Site(TAP, 0, name.removeprefix("model.")): change for name in sorted(names)}
-    return replace(edit, says=f"{edit.says}, in later steps" if made.begin else edit.says, changes=changes)
+    return replace(edit, says=f"{edit.says}, in later steps" if places.begin else edit.says, changes=changes)
 
 
 def _count_for(recurrence: Recurrence, region: Around) -> None:

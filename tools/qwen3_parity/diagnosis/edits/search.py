@@ -98,11 +98,16 @@ def search(
             if not fitting or not over():
                 fitting.append(_everywhere(edit, first, nearness, others, passing))
         fitting.sort(key=lambda each: each.order)
-        best = next((each for each in fitting if not each.is_nonsense), None)
-        if over() or (best is not None and best.said.reproduced == best.said.of):
+        if over() or _is_all_explained(fitting):
             break
     tried = tuple(target.region.key for target in (first, *others))
     return Searched(fitting, tried, work(), stopped=over())
+
+
+def _is_all_explained(fitting: Sequence[Fitting]) -> bool:
+    """Whether the best edit gives every wrong tap."""
+    best = next((each.said for each in fitting if not each.is_nonsense), None)
+    return best is not None and best.reproduced == best.of
 
 
 def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> Iterator[tuple[Nearness, Edit]]:

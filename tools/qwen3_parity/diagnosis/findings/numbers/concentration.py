@@ -70,21 +70,21 @@ _OTHER_SIZE = 10
 
 
 def size(tap: WrongTap) -> Finding | None:
-    """How large the error is; always something to say."""
+    """How large the error is; nothing where numbers are not finite, whose error has no size."""
     truth = tap.truth
     if not tap.judged.any():
         return None
     if truth.dtype.kind != "f":
         wrong = int(((tap.actual != truth) & tap.judged).sum())
         return Finding("fit.size", f"{wrong} of {int(tap.judged.sum())} values are wrong{_example(tap)}", 0.1)
-    if not np.isfinite(tap.actual[tap.judged]).any():
+    if not np.isfinite(tap.actual[tap.judged]).all():
         return None
     with np.errstate(all="ignore"):
         squared_error, squares = ((tap.actual - truth) ** 2)[tap.judged], (truth**2)[tap.judged]
-        if np.isnan(squared_error).all() or np.isnan(squares).all():
-            return Finding("fit.size", "every number is NaN", 0.1)
+        if np.isnan(squared_error).all():
+            return None
         error, scale = (float(np.sqrt(np.nanmean(values))) for values in (squared_error, squares))
-        sizes = np.square(tap.actual[tap.judged & np.isfinite(tap.actual)])
+        sizes = np.square(tap.actual[tap.judged])
         times = float(np.sqrt(sizes.mean())) / scale if scale > 0 else 1.0
     says = f"the error is {error / scale:.2g} of its size" if scale > 0 else f"the error is {error:.2g}"
     if not 1 / _OTHER_SIZE < times < _OTHER_SIZE:
