@@ -5,6 +5,7 @@ It runs `edits.recurrence`, `edits.recurring` and `edits.single`, too.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
@@ -30,14 +31,16 @@ STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
 
 
 @cache
-def honest() -> Network:
+def honest(taps: str = r"(?!cache\.).*") -> Network:
+    """The golden's own run, by modules, or by the taps of a pattern."""
     golden = read(GOLDEN_ROOT / "cases" / f"{CASE}.pb", digests=True)
-    modules = replace(golden, tensors=[item for item in golden if not item.info.name.startswith("cache.")])
-    return network(golden, modules, dict(weights_of(golden, CHECKPOINTS)))
+    candidate = replace(golden, tensors=[item for item in golden if re.fullmatch(taps, item.info.name)])
+    return network(golden, candidate, dict(weights_of(golden, CHECKPOINTS)))
 
 
-def region(name: str = TAP, step: int = 0) -> Region:
-    return Region(honest(), honest().graph.taps[name, step], (name, step))
+def region(name: str = TAP, step: int = 0, of: Network | None = None) -> Region:
+    of = of or honest()
+    return Region(of, of.graph.taps[name, step], (name, step))
 
 
 @cache
@@ -148,6 +151,18 @@ RULES = {
     predicts_early: ("edit.reads", "reads what stands before mul in mul"),
     gates_the_value_alone: ("edit.moved", "alone by select, not all of sub"),
 }
+
+
+@pytest.mark.parametrize(("name", "taps"), [(TAP, r"(?!cache\.).*"), ("model.layers.0", r"model\.layers\.\d+")])
+def test_an_edit_that_the_first_wrong_token_excludes_changes_nothing(name: str, taps: str) -> None:
+    """By the result of the rule itself, and by what stands behind it."""
+    right = region(name, of=honest(taps))
+    edits = {each.says: each for each in recurring(right)[0] if isinstance(each, Edit)}
+    slices, actual = right.network.slices, region(name, of=right.network).edited(edits["leaves out mul by exp"])
+    wrong = replace(slices, recorded={**slices.recorded, right.value: np.asarray(actual, np.float32)})
+    here = region(name, of=replace(right.network, slices=wrong))
+    tried = {each.says: here.edited(each) for each in recurring(here)[0] if isinstance(each, Edit)}
+    assert tried["leaves out mul by exp"] is not None and tried["negates the result of exp"] is None
 
 
 @pytest.mark.slow

@@ -61,7 +61,7 @@ class Recurrence:
         """
         every = list(self.walk(env, step, edit, numbers))
         tokens = [[values[value] for values, _ in every] for value in self._at(self.results, self.step)]
-        results = [self._joined(parts, name, step) for name, parts in zip(self.results, tokens, strict=True)]
+        results = [self.joined(parts, name, step) for name, parts in zip(self.results, tokens, strict=True)]
         return dict(zip(self._at((*self.results, *self.states), step), (*results, *every[-1][1]), strict=True))
 
     def walk(
@@ -159,7 +159,7 @@ class Recurrence:
         shape, count = golden[name, self.step].array.shape, golden.case.steps[step]
         return shape, count, golden[name, step].array.shape == (shape[0] * count, *shape[1:])
 
-    def _joined(self, tokens: Sequence[Array], name: str, step: int) -> Array:
+    def joined(self, tokens: Sequence[Array], name: str, step: int) -> Array:
         """Tokens as one tap."""
         shape, _, flat = self._shapes(name, step)
         if flat:

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +93,7 @@ class _Token(NamedTuple):
 
 
 class _Beginning(NamedTuple):
-    """The tokens of a region whose value is a recurrence's result, up to the first that is wrong."""
+    """The tokens of a region's value, up to the first that is wrong."""
 
     region: Region
     recurrence: Recurrence
@@ -103,26 +104,44 @@ class _Beginning(NamedTuple):
 
         Raises what NumPy raises for operands that do not fit.
         """
-        name, step = self.region.key
-        if step != of_step:
+        if self.region.key[1] != of_step:
             return False
-        value = self.recurrence.network.graph.taps[name, self.recurrence.step]
-        walk = self.recurrence.walk(self.region.base, step, edit)
         try:
-            for token, (values, _) in zip(self.tokens, walk, strict=False):
-                if not np.abs((values[value] - token.actual)[token.cells]).max(initial=0) <= token.most:
+            for token, values in zip(self.tokens, self._walk(edit), strict=False):
+                if not np.abs((values - token.actual)[token.cells]).max(initial=0) <= token.most:
                     return True
         finally:
             _count_for(self.recurrence, self.region)
         return False
 
+    def _walk(self, edit: Edit) -> Iterator[Array]:
+        """The value's tokens with an edit: those of a result as the walk has them, behind it all of them at once."""
+        (name, step), layer = self.region.key, self.recurrence
+        taps = layer.network.graph.taps
+        walk = layer.walk(self.region.base, step, edit)
+        if name in layer.results:
+            yield from (values[taps[name, layer.step]] for values, _ in walk)
+            return
+        begun, env = list(islice(walk, len(self.tokens))), dict(self.region.base)
+        for result in layer.results:
+            tokens = layer.split(env[taps[result, step]], result, step)
+            tokens[: len(begun)] = [values[taps[result, layer.step]] for values, _ in begun]
+            env[taps[result, step]] = layer.joined(tokens, result, step)
+        results = [taps[result, step] for result in layer.results]
+        self.region.compute(
+            [value for value in self.region.downstream(results) if value not in results], env, {}, TRUTH
+        )
+        yield from layer.split(np.asarray(env[self.region.value]), name, step)
+
 
 def _beginning(region: Region, every: Sequence[Recurrence]) -> _Beginning | None:
-    """None where the region's value is no result of a recurrence, or was not recorded."""
+    """None where the region has several recurrences or not all that one gives, or its value was not recorded."""
     (name, step), network, value = region.key, region.network, region.value
-    actual = network.slices.recorded.get(value)
-    recurrence = next((each for each in every if name in each.results), None)
-    if recurrence is None or actual is None or actual.dtype.kind != "f":
+    actual, taps = network.slices.recorded.get(value), network.graph.taps
+    if actual is None or actual.dtype.kind != "f" or len(every) > 1:
+        return None
+    (recurrence,) = every
+    if not all(taps[result, step] in region.base for result in recurrence.results):
         return None
     counts = counted(network.golden[name, step], network.golden) & np.isfinite(actual)
     error = np.where(counts, np.abs(actual - region.base[value]), 0)
