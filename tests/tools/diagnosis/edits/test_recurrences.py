@@ -30,10 +30,13 @@ TAP = NORM.replace("*", "0")
 STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
 
 
+LAYERS = r"model\.layers\.\d+"
+
+
 @cache
-def honest(taps: str = r"(?!cache\.).*") -> Network:
+def honest(taps: str = r"(?!cache\.).*", case: str = CASE) -> Network:
     """The golden's own run, by modules, or by the taps of a pattern."""
-    golden = read(GOLDEN_ROOT / "cases" / f"{CASE}.pb", digests=True)
+    golden = read(GOLDEN_ROOT / "cases" / f"{case}.pb", digests=True)
     candidate = replace(golden, tensors=[item for item in golden if re.fullmatch(taps, item.info.name)])
     return network(golden, candidate, dict(weights_of(golden, CHECKPOINTS)))
 
@@ -76,6 +79,16 @@ def test_padding_leaves_the_states_as_they_are() -> None:
 @pytest.mark.parametrize("name", ["model.embed_tokens", "model.layers.1.self_attn.q_proj"])
 def test_a_region_without_states_has_no_recurrence(name: str) -> None:
     assert not list(recurrences(region(name)))
+
+
+@pytest.mark.parametrize("case", ["model/gemma3", "model/gpt_oss"])
+@pytest.mark.parametrize("taps", [LAYERS, r"(?!cache\.).*"])
+def test_a_full_window_of_keys_is_no_recurrence(case: str, taps: str) -> None:
+    """It has one size in every step, as a state has."""
+    of = honest(taps, case)
+    for (name, step), value in of.graph.taps.items():
+        if value in of.slices.recorded and of.graph.node(value) is not None:
+            assert not list(recurrences(Region(of, value, (name, step))))
 
 
 def edits(step: int = 0) -> dict[str, Edit]:
@@ -153,7 +166,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize(("name", "taps"), [(TAP, r"(?!cache\.).*"), ("model.layers.0", r"model\.layers\.\d+")])
+@pytest.mark.parametrize(("name", "taps"), [(TAP, r"(?!cache\.).*"), ("model.layers.0", LAYERS)])
 def test_an_edit_that_the_first_wrong_token_excludes_changes_nothing(name: str, taps: str) -> None:
     """By the result of the rule itself, and by what stands behind it."""
     right = region(name, of=honest(taps))
@@ -161,8 +174,9 @@ def test_an_edit_that_the_first_wrong_token_excludes_changes_nothing(name: str, 
     slices, actual = right.network.slices, region(name, of=right.network).edited(edits["leaves out mul by exp"])
     wrong = replace(slices, recorded={**slices.recorded, right.value: np.asarray(actual, np.float32)})
     here = region(name, of=replace(right.network, slices=wrong))
-    tried = {each.says: here.edited(each) for each in recurring(here)[0] if isinstance(each, Edit)}
-    assert tried["leaves out mul by exp"] is not None and tried["negates the result of exp"] is None
+    edits = {each.says: each for each in recurring(here)[0] if isinstance(each, Edit)}
+    assert here.edited(edits["leaves out mul by exp"]) is not None
+    assert here.edited(edits["negates the result of exp"]) is None
 
 
 @pytest.mark.slow

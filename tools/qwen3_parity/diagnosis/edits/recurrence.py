@@ -221,8 +221,7 @@ def _reads(network: Network, value: int, known: set[int]) -> set[int]:
 def _body(network: Network, step: int, names: Sequence[str], begin: set[int]) -> Region:
     """The ops of a token alone, as if all that it begins with had been recorded."""
     value, *beside = (network.graph.taps[name, step] for name in names)
-    whole, recorded = Region(network, value, (names[0], step)), dict(network.slices.recorded)
-    for each in begin - recorded.keys():
-        recorded[each] = np.asarray(whole.base[each])
+    recorded = dict(network.slices.recorded)
+    recorded |= {each: network.slices.value(each) for each in sorted(begin - recorded.keys())}
     begun = replace(network, slices=replace(network.slices, recorded=recorded))
     return Region(begun, value, (names[0], step), beside=tuple(beside))
