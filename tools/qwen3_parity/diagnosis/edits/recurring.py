@@ -35,7 +35,8 @@ def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
     layers = list(recurrences(region))
     if not layers:
         return [], iter(())
-    places = _Places(layers, _beginning(region, layers), min(region.key[1], 1))
+    of_value = {value: layer for layer in layers for value in layer.steps}
+    places = _Places(layers[0], dict(of_value), _beginning(region, layers), min(region.key[1], 1))
     every = [edit for table in PLAIN for edit in table(layers[0].body)]
     fitted = places._replace(beginning=None)
     edits = [
@@ -46,11 +47,23 @@ def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
 
 
 class _Places(NamedTuple):
-    """Where edits are made: in the recurrences of all layers from step `begin` on, tried on a `beginning` first."""
+    """Where edits of a `layer` are made: in the recurrences of all layers `of_value`, that are looked for where one is
+    asked for, from step `begin` on; tried on a `beginning` first.
+    """
 
-    layers: Sequence[Recurrence]
+    layer: Recurrence
+    of_value: dict[int, Recurrence | None]
     beginning: _Beginning | None
     begin: int
+
+    def of(self, call: Call) -> Recurrence | None:
+        """The recurrence that gives what a call does; None where none does, and in steps before `begin`."""
+        if call.value not in self.of_value:
+            self.of_value[call.value] = None
+            for each in recurrences(Region(call.region.network, call.region.value, call.region.key)):
+                self.of_value.update(dict.fromkeys(each.steps, each))
+        layer = self.of_value[call.value]
+        return layer if layer is not None and layer.steps[call.value] >= self.begin else None
 
 
 def _fitted(free: Free, places: _Places, number: float) -> Edit:
@@ -58,22 +71,21 @@ def _fitted(free: Free, places: _Places, number: float) -> Edit:
 
 
 def _recurring(edit: Edit, places: _Places) -> Edit:
-    layer_of = {value: layer for layer in places.layers for value, step in layer.steps.items() if step >= places.begin}
-    last: list[tuple[Mapping[int, Any], int, dict[int, Array]]] = []
+    last: list[tuple[Mapping[int, Any], int, Recurrence, dict[int, Array]]] = []
 
     def change(call: Call) -> Any:
-        layer, region, first = layer_of.get(call.value), call.region, places.beginning
+        layer, region, first = places.of(call), call.region, places.beginning
         if layer is None:
             return call.plain()
         step = layer.steps[call.value]
-        if not last or last[0][0] is not call.env or last[0][1] != step:
+        if not last or last[0][0] is not call.env or last[0][1] != step or last[0][2] is not layer:
             if first is not None and call.numbers is TRUTH and region is first.region and first.excludes(edit, step):
                 raise ValueError("no part of the mistake")
-            last[:] = [(call.env, step, layer.run(call.env, step, edit, call.numbers))]
+            last[:] = [(call.env, step, layer, layer.run(call.env, step, edit, call.numbers))]
             _count_for(layer, region)
-        return last[0][2][call.value]
+        return last[0][3][call.value]
 
-    names = {opened(name) for layer in places.layers for name in (*layer.results, *layer.states)}
+    names = {opened(name) for name in (*places.layer.results, *places.layer.states)}
     changes = {Site(TAP, 0, name.removeprefix("model.")): change for name in sorted(names)}
     return replace(edit, says=f"{edit.says}, in later steps" if places.begin else edit.says, changes=changes)
 
