@@ -18,6 +18,8 @@ import torch
 from test_delta_rule import CASE, CHECKPOINTS, NORM, faults_of
 from transformers.models.qwen3_next import modeling_qwen3_next
 
+from detection.ported.row import rows
+from detection.ported.run import judged
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.edits.edit import Edit
@@ -194,3 +196,11 @@ def test_a_mistake_in_the_rule_itself_is_named_by_modules_alone(
     (fault,) = faults_of(lambda model: None, tmp_path)
     name, says = RULES[step]
     assert fault.explanations[0].name == name and says in fault.explanations[0].says, fault.explanations[:1]
+
+
+@pytest.mark.slow
+def test_an_edit_of_a_recurrence_is_made_in_all_layers_that_have_one() -> None:
+    """A model of several: what was tried in the layer of one tap explains the taps of the others."""
+    (row,) = (row for row in rows() if row.name == "qwen3_next-12")
+    result = judged(row, "modules")
+    assert result.is_right and not result.innocents, result.said
