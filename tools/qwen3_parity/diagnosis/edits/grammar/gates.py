@@ -14,7 +14,8 @@ from qwen3_parity.diagnosis.edits.words import line_of, named, short
 from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.graph import Ref
 
-_CASTS = frozenset({"to_copy", "type_as", "float"})
+_SHAPED = frozenset({"to_copy", "type_as", "view", "unsafe_view"})
+"""Ops that hand the same numbers on, in another type or shape."""
 
 
 def gates(region: Region) -> Iterator[Edit]:
@@ -29,10 +30,10 @@ def gates(region: Region) -> Iterator[Edit]:
                 says = f"multiplies by {named(region, gate)} before the norm, not behind it"
                 site = _site(region, user)
                 edits[site] = Edit("edit.moved", says, RARE, {site: _gated_first}, line_of(region, user))
-        if _product(region, block.begin) is not None:
-            site = _site(region, block.end)
+        if _product(region, block.begin) is not None and (unweighted := _without_weight(region, block)) is not None:
+            site = _site(region, unweighted.end)
             says = "runs the norm before it multiplies by the gate, not behind that"
-            edits[site] = Edit("edit.moved", says, RARE, {site: _normed_first}, line_of(region, block.end))
+            edits[site] = Edit("edit.moved", says, RARE, {site: _normed_first}, line_of(region, unweighted.end))
     yield from edits.values()
 
 
@@ -57,6 +58,15 @@ def _norm(region: Around, value: int) -> Block | None:
     return Block(begin, values[-1], tuple(values)) if len(values) > 2 else None
 
 
+def _without_weight(region: Around, block: Block) -> Block | None:
+    """A norm up to the product with what it reads: what stands behind that is not alike in every step."""
+    for number, value in enumerate(block.values, 1):
+        node = region.node(value)
+        if node is not None and short(node.op) == "mul" and block.begin in node.reads:
+            return Block(block.begin, value, block.values[:number])
+    return None
+
+
 def _factor(region: Around, value: int, of: int) -> int | None:
     """What a product multiplies a value by; None for weights and numbers, and for what is no product of that."""
     node = region.node(value)
@@ -66,15 +76,15 @@ def _factor(region: Around, value: int, of: int) -> int | None:
 
 
 def _product(region: Around, value: int) -> tuple[int, int] | None:
-    """A value and the activation that it is multiplied by, where their product is this one; casts are seen through."""
+    """A value and the activation that it is multiplied by, where their product has a value's numbers."""
     node = region.node(value)
-    while node is not None and short(node.op) in _CASTS:
+    while node is not None and short(node.op) in _SHAPED:
         node = region.node(node.reads[0])
     if node is None or short(node.op) != "mul" or len(node.reads) != 2:
         return None
     for value, gate in (node.reads, node.reads[::-1]):
         maker = region.node(gate)
-        while maker is not None and short(maker.op) in _CASTS:
+        while maker is not None and short(maker.op) in _SHAPED:
             maker = region.node(maker.reads[0])
         if maker is not None and short(maker.op) in ACTIVATING:
             return value, gate
@@ -82,9 +92,12 @@ def _product(region: Around, value: int) -> tuple[int, int] | None:
 
 
 def _of(call: Call, end: int) -> Block | None:
-    """The norm that ends with a value."""
-    blocks = (_norm(call.region, value) for value in call.region.order if value < end)
-    return next((block for block in blocks if block is not None and block.end == end), None)
+    """The norm that ends with a value, weighted or not."""
+    for value in call.region.order:
+        block = _norm(call.region, value) if value < end else None
+        if block is not None and end in block.values:
+            return block if block.end == end else _without_weight(call.region, block)
+    return None
 
 
 def _gated_first(call: Call) -> Array:
@@ -103,4 +116,6 @@ def _normed_first(call: Call) -> Array:
     if block is None or product is None:
         raise ValueError("the norm reads no product")
     before, gate = (np.asarray(call.env[value]) for value in product)
-    return np.asarray(call.region.of_block(block, {**call.env, block.begin: before}, call.numbers) * gate)
+    before = before.reshape(np.shape(call.env[block.begin]))
+    normed = call.region.of_block(block, {**call.env, block.begin: before}, call.numbers)
+    return np.asarray(normed * gate.reshape(normed.shape))
