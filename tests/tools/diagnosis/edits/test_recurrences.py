@@ -171,11 +171,11 @@ RULES = {
 @pytest.mark.parametrize(("name", "taps"), [(TAP, r"(?!cache\.).*"), ("model.layers.0", LAYERS)])
 def test_an_edit_that_the_first_wrong_token_excludes_changes_nothing(name: str, taps: str) -> None:
     """By the result of the rule itself, and by what stands behind it."""
-    right = region(name, of=honest(taps))
-    edits = {each.says: each for each in recurring(right)[0] if isinstance(each, Edit)}
-    slices, actual = right.network.slices, region(name, of=right.network).edited(edits["leaves out mul by exp"])
-    wrong = replace(slices, recorded={**slices.recorded, right.value: np.asarray(actual, np.float32)})
-    here = region(name, of=replace(right.network, slices=wrong))
+    sound = region(name, of=honest(taps))
+    edits = {each.says: each for each in recurring(sound)[0] if isinstance(each, Edit)}
+    slices, actual = sound.network.slices, region(name, of=sound.network).edited(edits["leaves out mul by exp"])
+    wrong = replace(slices, recorded={**slices.recorded, sound.value: np.asarray(actual, np.float32)})
+    here = region(name, of=replace(sound.network, slices=wrong))
     edits = {each.says: each for each in recurring(here)[0] if isinstance(each, Edit)}
     assert here.edited(edits["leaves out mul by exp"]) is not None
     assert here.edited(edits["negates the result of exp"]) is None
