@@ -36,7 +36,7 @@ def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
     if not layers:
         return [], iter(())
     of_value = {value: layer for layer in layers for value in layer.steps}
-    places = _Places(layers[0], dict(of_value), _beginning(region, layers), min(region.key[1], 1))
+    places = _Places(layers[0], dict(of_value), _beginning(region, layers), min(region.key[1], 1), [])
     every = [edit for table in PLAIN for edit in table(layers[0].body)]
     fitted = places._replace(beginning=None)
     edits = [
@@ -46,15 +46,25 @@ def recurring(region: Region) -> tuple[Sequence[Edit | Free], Iterator[Edit]]:
     return edits, (_recurring(edit, places) for edit in single(every, layers[0].body))
 
 
+class _Run(NamedTuple):
+    """What a recurrence gave in a step of an edited region, whose values are `env`."""
+
+    env: Mapping[int, Any]
+    step: int
+    layer: Recurrence
+    results: Mapping[int, Array]
+
+
 class _Places(NamedTuple):
     """Where edits of a `layer` are made: in the recurrences of all layers `of_value`, that are looked for where one is
-    asked for, from step `begin` on; tried on a `beginning` first.
+    asked for, from step `begin` on; tried on a `beginning` first. `last` has what the latest run gave, of all edits.
     """
 
     layer: Recurrence
     of_value: dict[int, Recurrence | None]
     beginning: _Beginning | None
     begin: int
+    last: list[_Run]
 
     def of(self, call: Call) -> Recurrence | None:
         """The recurrence that gives what a call does; None where none does, and in steps before `begin`."""
@@ -71,19 +81,19 @@ def _fitted(free: Free, places: _Places, number: float) -> Edit:
 
 
 def _recurring(edit: Edit, places: _Places) -> Edit:
-    last: list[tuple[Mapping[int, Any], int, Recurrence, dict[int, Array]]] = []
+    last = places.last
 
     def change(call: Call) -> Any:
         layer, region, first = places.of(call), call.region, places.beginning
         if layer is None:
             return call.plain()
         step = layer.steps[call.value]
-        if not last or last[0][0] is not call.env or last[0][1] != step or last[0][2] is not layer:
+        if not last or last[0].env is not call.env or last[0].step != step or last[0].layer is not layer:
             if first is not None and call.numbers is TRUTH and region is first.region and first.excludes(edit, step):
                 raise ValueError("no part of the mistake")
-            last[:] = [(call.env, step, layer, layer.run(call.env, step, edit, call.numbers))]
+            last[:] = [_Run(call.env, step, layer, layer.run(call.env, step, edit, call.numbers))]
             _count_for(layer, region)
-        return last[0][3][call.value]
+        return last[0].results[call.value]
 
     names = {opened(name) for name in (*places.layer.results, *places.layer.states)}
     changes = {Site(TAP, 0, name.removeprefix("model.")): change for name in sorted(names)}
