@@ -27,6 +27,7 @@ from qwen3_parity.diagnosis.edits.recurrence import Recurrence, recurrences
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.slices.network import Network, network
+from qwen3_reference.graph.tiny import write_tiny
 
 TAP = NORM.replace("*", "0")
 STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
@@ -72,7 +73,6 @@ def test_a_recurrence_that_gives_something_else_is_not_tried() -> None:
 
 
 def test_padding_ahead_leaves_the_states_as_they_are() -> None:
-    """Its rows are zeros: what goes in of it says so."""
     mask = honest().golden["input.attention_mask", 0].array
     assert (mask[:, 0] == 0).any()
     _, states = next(recurrence().walk(region().base, 0, None))
@@ -207,3 +207,17 @@ def test_an_edit_of_a_recurrence_is_made_in_all_layers_that_have_one() -> None:
     (row,) = (row for row in rows() if row.name == "qwen3_next-12")
     result = judged(row, "modules")
     assert result.is_right and not result.innocents, result.said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("family", "result"), [("mamba2", "norm"), ("falcon_h1", "out_proj")])
+def test_a_convolutions_bias_at_padding_goes_into_no_state(family: str, result: str, tmp_path: Path) -> None:
+    """Such a state space has a recurrence only where padding leaves its states as they are."""
+    write_tiny(family, tmp_path / family)
+    golden = read(tmp_path / family / "golden.pb", digests=True)
+    modules = replace(golden, tensors=[item for item in golden if not item.info.name.startswith("cache.")])
+    of = network(golden, modules, dict(weights_of(golden, tmp_path)))
+    assert (golden["input.attention_mask", 0].array == 0).any()
+    (name,) = (name for name, step in of.graph.taps if not step and re.search(rf"layers\.0\.\w+\.{result}$", name))
+    (of_layer,) = recurrences(region(name, of=of))
+    assert name in of_layer.results

@@ -56,8 +56,8 @@ class Recurrence:
     def run(self, env: Mapping[int, Any], step: int, edit: Edit | None, numbers: Numbers = TRUTH) -> dict[int, Array]:
         """Results and states of a step of any length by value, with an edit in each of its tokens.
 
-        `env` has the step's inputs and the states of the one before; what it lacks was recorded. Padding is a token as
-        others: where it is not inert, `gives` says no. Raises what NumPy raises for operands that do not fit.
+        `env` has the step's inputs and the states of the one before; what it lacks was recorded. Padding leaves states
+        as they are. Raises what NumPy raises for operands that do not fit.
         """
         every = list(self.walk(env, step, edit, numbers))
         tokens = [[values[value] for values, _ in every] for value in self._at(self.results, self.step)]
@@ -84,7 +84,8 @@ class Recurrence:
                 values = {**plain[number], **values}
                 order = self.body.downstream([*changes, *(before if number else ())])
             self.body.compute(order, values, changes, numbers)
-            states = [values[value] for value in self._at(self.states, self.step)]
+            after = [values[value] for value in self._at(self.states, self.step)]
+            states = after if step else self._without_padding(number, states, after)
             yield values, states
 
     def split(self, x: Array, name: str, step: int) -> list[Array]:
@@ -133,6 +134,23 @@ class Recurrence:
             env = dict(zip(self._at(self.inputs, 0), inputs, strict=True))
             self._held = inputs, [values for values, _ in self.walk(env, 0, None)]
         return self._held[1]
+
+    @cached_property
+    def _padding(self) -> Array | None:
+        """Bool `[batch, key]`, the tokens that are padding; None where there is none."""
+        mask = self.network.golden.get("input.attention_mask", 0)
+        return None if mask is None or mask.array.ndim != 2 or mask.array.all() else mask.array == 0
+
+    def _without_padding(self, number: int, before: Sequence[Array], after: Sequence[Array]) -> Sequence[Array]:
+        """The states behind a token: as before it in rows where it is padding.
+
+        Chunks mask what comes out of a convolution; a step knows no padding, and a bias would go into its state.
+        """
+        if self._padding is None:
+            return after
+        padding = self._padding[:, number]
+        rows = [padding.reshape(-1, *[1] * (x.ndim - 1)) for x in after]
+        return [np.where(row, x, y) for row, x, y in zip(rows, before, after, strict=True)]
 
     @property
     def _batch(self) -> int:
