@@ -85,6 +85,7 @@ EDITS: Mapping[str, str] = {
     "edit.reads": "reads what another tap holds",
     "edit.repeated": "repeats blocks for single heads, or the reverse",
     "edit.reversed": "is reversed along an axis",
+    "edit.rotation": "turns other channels by RoPE: the last ones, pairs of the whole head, all of them",
     "edit.rounded": "rounds to bfloat16 or float16",
     "edit.shifted": "is shifted along an axis",
     "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",

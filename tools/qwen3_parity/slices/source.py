@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
@@ -53,6 +54,26 @@ def call_of(name: str, around: Iterable[Line], golden: Recording) -> Line | None
     return None
 
 
+def assigned(line: Line, golden: Recording) -> str:
+    """The variable that the statement at a line gives a value to, with the line where its function does so more often.
+
+    Empty for several variables, for none, and where `text_of` is empty.
+    """
+    if not 0 < line.number <= len(_of_the_golden(line.file, golden)):
+        return ""
+    name, often = _assigned(line.file).get(line.number, ("", False))
+    return f"{name} (line {line.number})" if often else name
+
+
+def operand(line: Line, operator: type[ast.operator], slot: int, golden: Recording) -> str:
+    """The variable at a place of the only sum, product or quotient of a line; empty for what is more than a name."""
+    if not 0 < line.number <= len(_of_the_golden(line.file, golden)):
+        return ""
+    every = [node for node in _operations(line.file).get(line.number, ()) if isinstance(node.op, operator)]
+    side = (every[0].left, every[0].right)[slot] if len(every) == 1 else None
+    return side.id if isinstance(side, ast.Name) else ""
+
+
 def _by_file(lines: Iterable[Line]) -> dict[str, set[int]]:
     numbers = dict[str, set[int]]()
     for line in lines:
@@ -92,9 +113,48 @@ def _lines(file: str) -> tuple[str, ...]:
 @cache
 def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
     """First line, last line and name of every function of a file of transformers, an outer one before those in it."""
-    every = ast.walk(ast.parse("\n".join(_lines(file))))
-    return tuple((node.lineno, node.end_lineno or node.lineno, node.name) for node in every
+    return tuple((node.lineno, node.end_lineno or node.lineno, node.name) for node in ast.walk(_parsed(file))
                  if isinstance(node, ast.FunctionDef))  # fmt: skip
+
+
+@cache
+def _parsed(file: str) -> ast.Module:
+    return ast.parse("\n".join(_lines(file)))
+
+
+@cache
+def _assigned(file: str) -> dict[int, tuple[str, bool]]:
+    """The variable of each line's statement, and whether its function gives it a value more than once."""
+    names = dict[int, tuple[str, bool]]()
+    for function in ast.walk(_parsed(file)):
+        if not isinstance(function, ast.FunctionDef):
+            continue
+        every = (part for part in ast.walk(function) if isinstance(part, ast.stmt))
+        statements = [(part, name) for part in every if (name := _target(part))]
+        count = Counter(name for _, name in statements)
+        for part, name in statements:
+            for number in range(part.lineno, (part.end_lineno or part.lineno) + 1):
+                names[number] = name, count[name] > 1 or name in {x.arg for x in function.args.args}
+    return names
+
+
+def _target(part: ast.stmt) -> str:
+    """The variable that a statement gives a value to; empty for several, and for what is no such statement."""
+    if isinstance(part, ast.Assign):
+        targets = part.targets
+    else:
+        targets = [part.target] if isinstance(part, ast.AnnAssign | ast.AugAssign) else []
+    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+
+
+@cache
+def _operations(file: str) -> dict[int, list[ast.BinOp]]:
+    """Sums, products and quotients by the line that they begin at."""
+    every = dict[int, list[ast.BinOp]]()
+    for node in ast.walk(_parsed(file)):
+        if isinstance(node, ast.BinOp):
+            every.setdefault(node.lineno, []).append(node)
+    return every
 
 
 def place_of(line: Line) -> str:

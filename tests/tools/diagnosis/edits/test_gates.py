@@ -1,6 +1,6 @@
 """A gate on the wrong side of its norm is told, where the network multiplies first and where it takes the norm first.
 
-It runs `grammar.gates` and `grammar.repeats`, too.
+It runs `grammar.order` and `grammar.repeats`, too.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from detection.ported.row import rows
 from detection.ported.run import judged
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit
-from qwen3_parity.diagnosis.edits.grammar.gates import gates
+from qwen3_parity.diagnosis.edits.grammar.order import order
 
 NORM_FIRST = """*prefix_dims, last_dim = hidden_states.shape
         hidden_states_group = hidden_states.view(*prefix_dims, last_dim // self.group_size, self.group_size)
@@ -30,8 +30,9 @@ def result_of(edit: Edit) -> Array:
 
 
 def test_a_gate_before_the_norm_that_stands_behind_it() -> None:
-    (edit,) = gates(region())
-    assert edit.name == "edit.moved" and edit.says == "multiplies by silu before the norm, not behind it"
+    says = "multiplies by silu before the norm, not behind it"
+    (edit,) = (edit for edit in order(region()) if edit.says == says)
+    assert edit.name == "edit.moved"
     here, leaves = region(), honest().graph.leaves
     weight = np.float64(honest().slices.leaves[leaves["model.layers.0.linear_attn.norm.weight"]])
     rule, z = (np.asarray(here.base[value]) for value in (_read(here.order, "pow"), _read(here.order, "silu")))
@@ -63,4 +64,4 @@ def test_a_gate_behind_the_norm_that_stands_before_it_is_named() -> None:
     result = judged(replace(row, name="norm first", new=NORM_FIRST), "modules")
     assert not result.failure, result.failure
     assert result.said[0].name == "edit.moved", result
-    assert "runs the norm before it multiplies by the gate" in result.said[0].text
+    assert "runs the norm before the product with silu, not behind it" in result.said[0].text

@@ -101,7 +101,7 @@ def edits(step: int = 0) -> dict[str, Edit]:
 
 
 def test_an_edit_is_made_in_every_token() -> None:
-    edited = region().edited(edits()["leaves out mul by exp"])
+    edited = region().edited(edits()["leaves out mul by decay_t"])
     tokens = recurrence().split(np.asarray(edited) - region().base[region().value], TAP, 0)
     assert np.abs(tokens[0]).max() < 1e-12, "nothing has decayed before the second token"
     assert all(np.abs(token).max() > 1e-4 for token in tokens[1:])
@@ -117,7 +117,9 @@ def test_of_a_later_step_an_edit_is_made_in_later_steps_alone() -> None:
 def test_work_in_tokens_is_counted_as_the_regions() -> None:
     """The region's own ops are one here: it gives what the recurrence does."""
     here = region()
-    edit = next(edit for edit in recurring(here)[0] if isinstance(edit, Edit) and edit.says == "leaves out mul by exp")
+    edit = next(
+        edit for edit in recurring(here)[0] if isinstance(edit, Edit) and edit.says == "leaves out mul by decay_t"
+    )
     before, ops = here.work, len(here.downstream([here.value]))
     here.edited(edit)
     assert ops == 1 and here.work - before > 20 * OF_A_CALL
@@ -165,7 +167,7 @@ def gates_the_value_alone(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: 
 
 
 RULES = {
-    decays_late: ("edit.moved", "applies mul by exp to the result of add behind it"),
+    decays_late: ("edit.moved", "applies mul by decay_t to the result of add behind it"),
     predicts_early: ("edit.reads", "reads what stands before mul in mul"),
     gates_the_value_alone: ("edit.moved", "alone by select, not all of sub"),
 }
@@ -176,11 +178,11 @@ def test_an_edit_that_the_first_wrong_token_excludes_changes_nothing(name: str, 
     """By the result of the rule itself, and by what stands behind it."""
     sound = region(name, of=honest(taps))
     edits = {each.says: each for each in recurring(sound)[0] if isinstance(each, Edit)}
-    slices, actual = sound.network.slices, region(name, of=sound.network).edited(edits["leaves out mul by exp"])
+    slices, actual = sound.network.slices, region(name, of=sound.network).edited(edits["leaves out mul by decay_t"])
     wrong = replace(slices, recorded={**slices.recorded, sound.value: np.asarray(actual, np.float32)})
     here = region(name, of=replace(sound.network, slices=wrong))
     edits = {each.says: each for each in recurring(here)[0] if isinstance(each, Edit)}
-    assert here.edited(edits["leaves out mul by exp"]) is not None
+    assert here.edited(edits["leaves out mul by decay_t"]) is not None
     assert here.edited(edits["negates the result of exp"]) is None
 
 

@@ -14,13 +14,13 @@ from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
 from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, site_of
+from qwen3_parity.diagnosis.edits.sources import sources
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
 from qwen3_spec.aten.noise import Noise
 from qwen3_spec.graph import LIMIT, Node, computed, resolved
 from qwen3_spec.slices import chooser
 
-_NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 SMALL = 16
 """Ops of a module that may run on another value."""
 _LOOKING_UP = ("embedding.", "index.")
@@ -44,6 +44,7 @@ class Region:
     beside: tuple[int, ...] = ()
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
     _costs: dict[int, int] = field(default_factory=dict)
+    _between: dict[int, Array] = field(default_factory=dict)
     _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
@@ -210,22 +211,34 @@ class Region:
 
     @cached_property
     def sources(self) -> dict[str, int]:
-        """What was recorded of this step and does not follow from the region's value, by name with its layer open."""
-        numbers = numbers_of(self.key[0])
-        sources = dict[str, int]()
-        for (name, step), value in self.network.graph.taps.items():
-            if step != self.key[1] or value in self._behind or value not in self.network.slices.recorded:
-                continue
-            for near, whose in _NEIGHBOURS.items():
-                if len(numbers) == 1 and numbers_of(name) == (numbers[0] + near,):
-                    sources[f"{whose}{opened(name)}"] = value
-            if not numbers_of(name):
-                sources[name] = value
-        return sources
+        """What ops of the region could read instead, by name with its layer open; see `sources`."""
+        return sources(self.network, self.key, self._behind, self._inside)
 
-    def source(self, name: str) -> Array:
-        """A recorded value by its name in `sources`. Raises `KeyError` where there is none."""
-        return self.network.slices.recorded[self.sources[name]]
+    def last_before(self, call: Call, site: Site) -> Array:
+        """The last value of a site before a call's, which may stand outside: keys of former steps need no other value.
+
+        Raises `ValueError` where there is none in its layer.
+        """
+        graph, first = self.network.graph, len(self.network.graph.leaves)
+        numbers = numbers_of(f"{self.module_of(call.value)}.")
+        for value in range(call.value - 1, first - 1, -1):
+            node = graph.nodes[value - first]
+            if node.op == site.op and numbers_of(f"{node.module}.") == numbers and site_of(node, graph) == site:
+                known = call.env.get(value)
+                return np.asarray(Region(self.network, value, self.key).base[value] if known is None else known)
+        raise ValueError("nothing stands before it")
+
+    def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
+        """A value by its name in `sources`, also as a draw has it. Raises `KeyError` where there is none."""
+        value, slices = self.sources[name], self.network.slices
+        if value in slices.recorded:
+            return slices.recorded[value]
+        between = Region(self.network, value, self.key)
+        if isinstance(numbers, Noise):
+            return np.asarray(between._run({}, numbers, slices.start(between.leaves, numbers))[value])
+        if value not in self._between:
+            self._between[value] = np.asarray(between.base[value])
+        return self._between[value]
 
     @cached_property
     def counterparts(self) -> Mapping[int, Counterpart]:

@@ -21,7 +21,9 @@ from qwen3_reference.graph.scope import counted
 _NEAR = 2e-3
 """The part of the error that an edit may leave for its own rounding units to be looked at."""
 _WIDER = 30.0
-"""How much wider an edit's units may be than the right ones': what scatters more fits anything."""
+"""How much wider an edit's units may be than the right ones', for numbers as large: what scatters more fits all."""
+_NOTHING_BESIDE = 1e-4
+"""The part of the error that its units may be, however wide: what comes so near is no chance."""
 _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
 
@@ -155,7 +157,9 @@ class Target:
         unit = np.sqrt(squares / len(draws))
         unit = np.where(self.counts & np.isfinite(unit), unit, 0)
         wide = np.hypot(unit, self.unit)
-        return None if _norm(wide[self.cells]) > _WIDER * _norm(self.unit[self.cells]) else np.asarray(wide)
+        larger = max(1.0, _norm(predicted[self.cells]) / max(_norm(self.truth[self.cells]), 1e-300))
+        limit = max(_WIDER * larger * _norm(self.unit[self.cells]), _NOTHING_BESIDE * self.error)
+        return None if _norm(wide[self.cells]) > limit else np.asarray(wide)
 
 
 def _norm(values: Array) -> float:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Sequence
 
-from qwen3_parity.diagnosis.edits.edit import Site, Written
+from qwen3_parity.diagnosis.edits.edit import Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.sites import OF_TORCH
+from qwen3_parity.diagnosis.edits.sources import NOT_THE_MODELS, variable
 from qwen3_parity.slices.network import Network
+from qwen3_parity.slices.source import operand
 from qwen3_spec.graph import Line, Node, Ref
 
-NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
-"""Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
 _MOVING = frozenset({"view", "unsafe_view", "unsqueeze", "squeeze", "transpose", "expand", "to_copy", "clone"})
 _MODELS = "modeling_"
 """How the file of a model begins."""
+_OPERATORS = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div}
 _FARTHEST = 6
 """Ops from a leaf to the line that is named for it."""
 
@@ -25,29 +26,49 @@ def short(op: str) -> str:
 
 
 def named(region: Region, value: int) -> str:
-    """A value in words: a parameter's or tap's name, else the op that makes it."""
-    value, taps = _numbers_of(region, value)
-    node = region.network.graph.node(value)
-    if value in region.names:
-        return region.names[value].removeprefix("model.")
-    return taps or (short(node.op) if node is not None else "an input")
+    """A value in words: a parameter's or tap's name, the source's variable, else the op that makes it."""
+    return _known(region, value) or _op_of(region, value)
 
 
 def called(region: Region, value: int, function: str = "forward") -> str:
-    """As `named`; what another function than this one makes is called by it."""
-    value, taps = _numbers_of(region, value)
-    node = region.network.graph.node(value)
-    maker = node.lines[-1].function if node is not None and node.lines and not taps else "forward"
-    return named(region, value) if maker in ("forward", function) else f"what {maker} gives"
+    """As `named`; what another function than this one makes, and has no name, is called by it."""
+    if known := _known(region, value):
+        return known
+    node = region.network.graph.node(_made_as(region, value)[-1])
+    maker = node.lines[-1].function if node is not None and node.lines else "forward"
+    return _op_of(region, value) if maker in ("forward", function) else f"what {maker} gives"
 
 
-def _numbers_of(region: Region, value: int) -> tuple[int, str | None]:
-    """The value that has the same numbers in the shape that they were made in, and the tap's name that it has."""
-    node, taps = region.network.graph.node(value), region.tap_names.get(value)
-    while node is not None and not taps and short(node.op) in _MOVING and isinstance(node.operands[0], Ref):
-        value = node.operands[0].value
-        node, taps = region.network.graph.node(value), region.tap_names.get(value)
-    return value, taps
+def read_as(region: Region, node: Node, slot: int) -> str:
+    """The variable that the source has for an operand of a sum, a product or a quotient; else as `called`."""
+    operator, line, side = _OPERATORS.get(short(node.op)), model_line(node), node.operands[slot]
+    variable = "" if operator is None or line is None else operand(line, operator, slot, region.network.golden)
+    return variable or (called(region, side.value) if isinstance(side, Ref) else number(side))
+
+
+def _known(region: Region, value: int) -> str:
+    """A parameter's, a tap's or a variable's name of a value, or of the same numbers in another shape; else empty."""
+    for each in _made_as(region, value):
+        if each in region.names:
+            return opened(region.names[each].removeprefix("model."))
+        name = opened(region.tap_names.get(each, "")) or variable(region.network, each)
+        if name:
+            return name
+    return ""
+
+
+def _op_of(region: Region, value: int) -> str:
+    node = region.network.graph.node(_made_as(region, value)[-1])
+    return short(node.op) if node is not None else "an input"
+
+
+def _made_as(region: Region, value: int) -> list[int]:
+    """A value, and those with the same numbers before it was brought into its shape."""
+    values, node = [value], region.network.graph.node(value)
+    while node is not None and short(node.op) in _MOVING and isinstance(node.operands[0], Ref):
+        values.append(node.operands[0].value)
+        node = region.network.graph.node(values[-1])
+    return values
 
 
 def line_of(region: Region, value: int) -> Written | None:
@@ -124,9 +145,9 @@ def parameter_line(region: Region, value: int) -> Written | None:
     return line_of(region, value) if call is None else Written(call)
 
 
-def number(value: float) -> str:
+def number(value: object) -> str:
     """A number as people write it."""
-    return f"{value:.7g}"
+    return f"{value:.7g}" if isinstance(value, float) else f"{value}"
 
 
 def of_site(site: Site) -> str:

@@ -10,7 +10,6 @@ from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
-from qwen3_parity.diagnosis.edits.grammar.gates import gates
 from qwen3_parity.diagnosis.edits.grammar.layer_types import layer_types
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
@@ -18,6 +17,7 @@ from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
+from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
@@ -25,6 +25,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     constants,
     frequencies,
+    rotations,
     siblings,
     values,
     at_once,
@@ -36,7 +37,6 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     places,
     added,
     order,
-    gates,
     elsewhere,
     fitted,
     reads,

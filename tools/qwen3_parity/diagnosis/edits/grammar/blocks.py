@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, Written, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, of_site, recorded_line, short
@@ -38,6 +38,8 @@ def blocks(region: Region) -> Iterator[Edit]:
         if site.file == MODULE and 1 < len(last.values) <= SMALL:
             yield from _earlier(region, site, where)
             yield from _moved(region, site, where)
+        if site.file == MODULE and len(last.values) <= SMALL and _is_whole(region, site, last):
+            yield from _on_others(region, site, where)
         if site.file == LINE and 1 < len(last.values) <= SMALL and not site.op.endswith(":forward"):
             yield from _too(region, site, site.op.partition(":")[2])
         if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
@@ -104,12 +106,51 @@ def _moved(region: Region, site: Site, where: str) -> Iterator[Edit]:
             yield Edit("edit.moved", says, COMBINED, {site: _hands_on, target: _run_on(site)}, line)
             says = f"runs {where} on the result of {short(node.op)}, too"
             yield Edit("edit.moved", says, COMBINED, {target: _run_on(site)}, line)
-    begin = region.blocks[site][-1].begin
-    for name in region.sources:
-        if np.shape(region.source(name)) == np.shape(region.base[begin]) and region.sources[name] != begin:
-            says = f"adds {name.removeprefix('model.')} to what {where} reads"
-            line = caller_line(region, region.blocks[site][-1].end, site.op)
-            yield Edit("edit.reads", says, COMBINED + 1, {site: _with(name)}, line)
+
+
+def _is_whole(region: Region, site: Site, block: Block) -> bool:
+    """Whether a block is a module, and not what it does beside those within it that were recorded."""
+    modules = {node.module for value in block.values if (node := region.node(value)) is not None}
+    return any(region.network.is_smallest(module) or opened(module) != site.op for module in modules)
+
+
+def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
+    """A small module run on another value of the layer, or on the sum with one."""
+    block = region.blocks[site][-1]
+    shape, line = np.shape(region.base[block.begin]), caller_line(region, block.end, site.op)
+    behind = region.downstream([block.end])
+    others = dict[str, Callable[[Call], Any]]()
+    for target, places in region.sites.items():
+        value = places[-1]
+        if len(places) == len(region.blocks[site]) and value < block.end and value not in (block.begin, *block.values):
+            base = region.base[value]
+            if value not in behind and region.node(value) is not None and getattr(base, "shape", None) == shape:
+                others[named(region, value)] = _value_of(target)
+    for name, value in region.sources.items():
+        if value != block.begin and np.shape(region.source(name)) == shape:
+            others[name.removeprefix("model.")] = _source(name)
+    for name, of in others.items():
+        says = f"runs {where} on {name}, not on what it reads"
+        yield Edit("edit.reads", says, COMBINED, {site: _on_another(of)}, line)
+        yield Edit("edit.reads", f"adds {name} to what {where} reads", COMBINED + 1, {site: _with(of)}, line)
+
+
+def _source(name: str) -> Callable[[Call], Any]:
+    return lambda call: call.region.source(name, call.numbers)
+
+
+def _value_of(site: Site) -> Callable[[Call], Any]:
+    """The value of a site that stands in the same place among its own as a block does among its site's."""
+
+    def value(call: Call) -> Any:
+        number = call.region.at(call.site).index(call.value)
+        return call.env[call.region.at(site)[number]]
+
+    return value
+
+
+def _on_another(of: Callable[[Call], Any]) -> Change:
+    return lambda call: call.region.again(call, np.asarray(of(call)))
 
 
 def _too(region: Region, site: Site, function: str) -> Iterator[Edit]:
@@ -133,8 +174,8 @@ def _called_for(target: Written | None, function: Written | None) -> Written | N
     return target._replace(reader=function.caller)
 
 
-def _with(name: str) -> Change:
-    return lambda call: call.region.again(call, _hands_on(call) + call.region.source(name))
+def _with(of: Callable[[Call], Any]) -> Change:
+    return lambda call: call.region.again(call, _hands_on(call) + of(call))
 
 
 def _run_on(site: Site) -> Change:

@@ -97,18 +97,14 @@ def _earlier(slot: int, place: int) -> Change:
 
 
 def _source(slot: int, name: str) -> Change:
-    return lambda call: _put(call, slot, call.numbers.lifted(call.region.source(name)))
+    return lambda call: _put(call, slot, call.numbers.lifted(call.region.source(name, call.numbers)))
 
 
 def _joined(slot: int, name: str, join: Callable[[Array, Array], Array]) -> Change:
-    return lambda call: _put(call, slot, join(call.operands[slot], call.numbers.lifted(call.region.source(name))))
+    return lambda call: _put(
+        call, slot, join(call.operands[slot], call.numbers.lifted(call.region.source(name, call.numbers)))
+    )
 
 
 def _inside(slot: int, source: Site) -> Change:
-    def change(call: Call) -> Any:
-        before = [value for value in call.region.sites.get(source, ()) if value < call.value]
-        if not before:
-            raise ValueError("nothing stands before it")
-        return _put(call, slot, np.asarray(call.env[before[-1]]))
-
-    return change
+    return lambda call: _put(call, slot, call.region.last_before(call, source))

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
@@ -77,7 +77,7 @@ def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
 
 
 def _of_mul(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
-    if any(isinstance(x, Ref) and x.value in region.parameters for x in node.operands):
+    if any(_is_weight(region, x) for x in node.operands):
         yield Changed("edit.parameter", "adds 1 to the weight", _weight_and(1), PLAIN)
         yield Changed("edit.parameter", "takes 1 off the weight", _weight_and(-1), PLAIN)
     refs = [(slot, operand.value) for slot, operand in enumerate(node.operands) if isinstance(operand, Ref)]
@@ -290,11 +290,20 @@ def _axis(node: Node, base: Array) -> int:
     return int(axis) % base.ndim
 
 
+def _is_weight(region: Around, operand: Any) -> bool:
+    """Whether an operand is a parameter, in whatever type."""
+    value = operand.value if isinstance(operand, Ref) else -1
+    node = region.network.graph.node(value) if value >= 0 else None
+    while node is not None and short(node.op) in ("to_copy", "type_as"):
+        value = node.reads[0]
+        node = region.network.graph.node(value)
+    return value in region.parameters
+
+
 def _weight_and(more: int) -> Change:
     def change(call: Call) -> Array:
         assert call.node is not None
-        names = call.region.names
-        weights = [isinstance(x, Ref) and x.value in names for x in call.node.operands]
+        weights = [_is_weight(call.region, x) for x in call.node.operands]
         return np.asarray(call.plain(*(x + more if w else x for x, w in zip(call.operands, weights, strict=True))))
 
     return change

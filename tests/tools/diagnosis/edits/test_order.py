@@ -1,0 +1,163 @@
+"""Two ops in the other order, values of a layer read for others, other channels turned: each gives what NumPy gives.
+
+It runs `edits.sources`, and of the grammar `grammar.order`, `grammar.reads` and `grammar.rotations`, too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+from recorded import LEVELS
+from test_recurrences import honest, region
+
+from detection.ported.row import rows
+from detection.ported.run import judged
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.grammar.order import order
+from qwen3_parity.diagnosis.edits.grammar.reads import reads
+from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import short
+
+MOE = "model/qwen3_moe_dense_layers"
+MODULES, LAYERS = (LEVELS[level].pattern for level in ("modules", "layers"))
+ATTENTION = "model.layers.1.self_attn"
+
+
+def of_layer(number: int = 0) -> Region:
+    return region(f"model.layers.{number}", of=honest(LAYERS, MOE))
+
+
+def edit(every: Iterator[Edit | Free], says: str) -> Edit:
+    return next(each for each in every if isinstance(each, Edit) and each.says == says)
+
+
+def value_of(of: Region, name: str) -> int:
+    return of.network.graph.taps[name, 0]
+
+
+def normed(x: Array, weight: Array, eps: float) -> Array:
+    return np.asarray(x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps) * weight)
+
+
+def test_a_norm_before_the_residual_that_it_is_to_read() -> None:
+    """Either part of the sum may be what is normed."""
+    here, name = of_layer(), "model.layers.0.post_attention_layernorm"
+    end, weight = value_of(here, name), np.float64(here.parameter(f"{name}.weight"))
+    residual, branch = (here.base[value_of(here, tap)] for tap in ("model.embed_tokens", "model.layers.0.self_attn"))
+    eps = honest(LAYERS, MOE).config["rms_norm_eps"]
+    says = "runs layers.*.post_attention_layernorm before the sum with residual, not behind it"
+    values = here.values(edit(order(here), says))
+    assert values is not None
+    np.testing.assert_allclose(values[end], residual + normed(branch, weight, eps), rtol=1e-9, atol=1e-12)
+
+
+def test_a_product_before_the_activation_behind_a_recorded_value() -> None:
+    """The activation is recorded, what multiplies it stands behind: its own value is that of the product."""
+    here = region("model.layers.0.mlp.act_fn", of=honest(MODULES, MOE))
+    gate, up = (here.network.slices.recorded[value_of(here, f"model.layers.0.mlp.{x}_proj")] for x in ("gate", "up"))
+    swapped = (each for each in order(here) if each.says.endswith("before layers.*.mlp.act_fn, not behind it"))
+    result = next(x for each in swapped if (x := here.edited(each)) is not None)
+    product = np.float64(gate) * up
+    np.testing.assert_allclose(result, product / (1 + np.exp(-product)), rtol=1e-9, atol=1e-12)
+
+
+def test_ops_whose_order_changes_nothing_are_not_exchanged() -> None:
+    for each in order(of_layer()):
+        assert not re.fullmatch(r"(multiplies by|divides by) \S+ before the product with .*", each.says)
+        assert not re.fullmatch(r"adds \S+ before the sum with .*", each.says)
+
+
+def test_variables_of_a_layer_are_read_for_others() -> None:
+    """The sum of the residual is no module's result: its numbers are those of the ops that make it."""
+    here = region("model.layers.0.mlp.gate_proj", of=honest(MODULES, MOE))
+    parts = ("model.embed_tokens", "model.layers.0.self_attn.o_proj")
+    total = sum(np.float64(here.network.slices.recorded[value_of(here, part)]) for part in parts)
+    names = [name for name in here.sources if re.fullmatch(r"hidden_states \(line \d+\)", name)]
+    name = next(name for name in names if np.shape(here.source(name)) == np.shape(total))
+    np.testing.assert_allclose(here.source(name), total, rtol=1e-12)
+    every = (each.says for each in reads(here) if isinstance(each, Edit))
+    assert any(says.startswith(f"reads {name} for layers.*.post_attention_layernorm") for says in every)
+
+
+def test_no_source_follows_from_the_value_itself() -> None:
+    here = region("model.layers.1.post_attention_layernorm", of=honest(MODULES, MOE))
+    behind = {here.value}
+    for value, node in enumerate(here.network.graph.nodes, len(here.network.graph.leaves)):
+        behind |= {value} if behind & {*node.reads} else set()
+    assert len(here.sources) > 10 and behind.isdisjoint(here.sources.values())
+
+
+def head_of(here: Region) -> tuple[Array, Array, Array, int]:
+    """Queries before RoPE, cosines and sines of a head's first channels, and the number of the joined value."""
+    graph, taps = here.network.graph, here.network.slices.recorded
+    query = taps[graph.taps[f"{ATTENTION}.q_norm", 0]]
+    cos, sin = (taps[graph.taps[name, 0]] for name in ("model.rotary_emb", "model.rotary_emb[1]"))
+    cats = (value for value in here.order if (node := here.node(value)) is not None and short(node.op) == "cat")
+    heads = (query.shape[0], query.shape[2], query.shape[1], query.shape[3])
+    joined = next(value for value in cats if np.shape(here.base[value]) == heads)
+    return np.float64(query).swapaxes(1, 2), np.float64(cos[:, None]), np.float64(sin[:, None]), joined
+
+
+def turned(x: Array, cos: Array, sin: Array) -> Array:
+    left, right = np.split(x, 2, -1)
+    return np.asarray(x * cos + np.concatenate([-right, left], -1) * sin)
+
+
+def rotated(says: str) -> tuple[Array, Array, Array, Array]:
+    """What the edit of a family that turns a quarter of each head makes of the queries, and what they are made of."""
+    here = region(f"{ATTENTION}.o_proj", of=honest(MODULES))
+    query, cos, sin, joined = head_of(here)
+    width, size = query.shape[-1], cos.shape[-1]
+    values = here.values(edit(rotations(here), says.format(width=width, size=size, half=width // 2, pairs=size // 2)))
+    assert values is not None
+    return values[joined], query, cos, sin
+
+
+def test_the_last_channels_are_turned_for_the_first() -> None:
+    result, query, cos, sin = rotated("turns the last {size} channels of each head, not the first")
+    at = query.shape[-1] - cos.shape[-1]
+    expected = np.concatenate([query[..., :at], turned(query[..., at:], cos, sin)], -1)
+    np.testing.assert_allclose(result, expected, rtol=1e-6, atol=1e-6)
+
+
+def test_pairs_lie_half_of_the_whole_head_apart() -> None:
+    says = "takes channels {half} apart for pairs, half of the whole head, not {pairs}"
+    result, query, cos, sin = rotated(says)
+    width, pairs = query.shape[-1], cos.shape[-1] // 2
+    rest = width // 2 - pairs
+    wide = [np.concatenate([np.split(x, 2, -1)[0], np.full((*x.shape[:-1], rest), fill)] * 2, -1)
+            for x, fill in ((cos, 1.0), (sin, 0.0))]  # fmt: skip
+    np.testing.assert_allclose(result, turned(query, *wide), rtol=1e-6, atol=1e-6)
+
+
+def test_all_channels_are_turned_by_frequencies_of_the_whole_head() -> None:
+    result, query, _, _ = rotated("turns all {width} channels of each head, not {size} of them")
+    config, width = honest().config, query.shape[-1]
+    base = config.get("rope_theta") or config["rope_parameters"]["rope_theta"]
+    positions = honest().golden["input.position_ids", 0].array[:, : query.shape[2]]
+    angles = positions[:, None, :, None] * np.tile(base ** (-np.arange(0, width, 2) / width), 2)
+    np.testing.assert_allclose(result, turned(query, np.cos(angles), np.sin(angles)), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "level", "says"),
+    [
+        ("exaone4-02", "layers", "runs layers.*.post_feedforward_layernorm before layers.*.mlp"),
+        ("gemma4-05", "modules", "multiplies by per_layer_input before layers.*.act_fn"),
+        ("glm4_moe-03", "layers", "runs layers.*.mlp.shared_experts on hidden_states (line"),
+        ("falcon_h1-04", "modules", "reads mamba_hidden_states"),
+        ("nemotron-03", "layers", "turns all 10 channels of each head"),
+        ("nemotron-04", "layers", "takes no mean off"),
+    ],
+)
+def test_what_ports_exchange_is_named(name: str, level: str, says: str) -> None:
+    (row,) = (row for row in rows() if row.name == name)
+    result = judged(row, level)
+    assert not result.failure, result.failure
+    assert says in result.said[0].text, result
