@@ -116,6 +116,8 @@ IN_SOURCE = {
                           "torch.finfo(query.dtype).min)", "own, newest key is hidden"),
     "one row of the mask": (ATTEND, "weights + attention_mask", "weights + attention_mask[:, :, -1:]",
                             "keys ahead are seen"),
+    "the mask moved in later steps": (ATTEND, "weights + attention_mask", "weights + (attention_mask if query.shape[2] "
+                                      "> 1 else attention_mask.roll(1, -1))", "in every step but the first"),
     "hidden too little": (ATTEND, "weights + attention_mask", "weights + attention_mask.clamp(-3.0)", "hides by -3,"),
     "embeddings scaled": (f"{MOE}Model.forward", "self.embed_tokens(input_ids)",
                           "self.embed_tokens(input_ids) * self.config.hidden_size**0.5",

@@ -13,7 +13,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
-from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, site_of
+from qwen3_parity.diagnosis.edits.sites import TAP, everywhere, of_alone, of_later, site_of
 from qwen3_parity.diagnosis.edits.sources import sources
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
@@ -79,6 +79,9 @@ class Region:
 
     def at(self, site: Site) -> list[int]:
         """The values that a site is here: an op's, a parameter's, a module's result."""
+        if (from_step := of_later(site)) is not None:
+            before = max(value for (_, step), value in self.network.graph.taps.items() if step < from_step[1])
+            return [value for value in self.at(from_step[0]) if value > before]
         if site.file in (MODULE, LINE, LINES):
             return [block.end for block in self.blocks.get(site, ())]
         if site.file == TAP:
@@ -286,7 +289,8 @@ class Region:
 
     def values(self, edit: Edit, noise: Noise | None = None) -> dict[int, Any] | None:
         """Every value that the region reads or makes, as `edited` has its own."""
-        changes = {value: (site, change) for site, change in edit.changes.items() for value in self.at(site)}
+        sites = edit.changes.items()
+        changes = {value: (everywhere(site), change) for site, change in sites for value in self.at(site)}
         if not changes:
             return None
         try:

@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.single import single
+from qwen3_parity.diagnosis.edits.single import in_later_steps, single
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
@@ -90,8 +90,10 @@ def search(
     def over() -> bool:
         return work() > until or late()
 
+    step = min(target.region.key[1] for target in wrong)
+    is_later = step > 0 and any(target.region.key[1] < step for target in passing)
     fitting, said = list[Fitting](), set[tuple[str, str]]()
-    for edits in _stages(first, known) if new else (known,):
+    for edits in _stages(first, known, step if is_later else 0) if new else (known,):
         near = list(_near(first, takewhile(lambda _: not over(), edits), said))
         near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
         for nearness, edit in near[:_BEST]:
@@ -119,10 +121,15 @@ def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> I
             yield nearness, edit
 
 
-def _stages(first: Target, known: Sequence[Edit]) -> Iterator[Iterable[Edit]]:
-    """What is tried in turn, until something fits: of a long region what costs little first, then every edit."""
+def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterable[Edit]]:
+    """What is tried in turn, until something fits: of a long region what costs little first, then every edit.
+
+    Those from a `step` on come first, where that is not 0: what stands before it is right.
+    """
     yield known
     every, region = [edit for table in PLAIN for edit in table(first.region)], first.region
+    if step:
+        yield in_later_steps(_plain(every), step)
     if len(region.order) < _LONG:
         yield _plain(every)
         yield from _further(every, first, single(every, region))

@@ -1,4 +1,4 @@
-"""An edit of a line that runs more than once, at one of its places alone."""
+"""An edit of a line that runs more than once, at one of its places alone, or from a step on."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, opened
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.sites import alone
+from qwen3_parity.diagnosis.edits.sites import alone, later
 from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.mistakes.ranks import Kind
 
@@ -25,3 +25,12 @@ def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
                 says = f"{edit.says}, {where} ({opened(region.module_of(value))})"
                 line = edit.line and line_of(region, value)
                 yield replace(edit, says=says, changes={alone(site, back): change}, line=line)
+
+
+def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
+    """Edits from a step on, where those before it are right: parameters are one for all steps, and left out."""
+    where = "in every step but the first" if step == 1 else f"from step {step} on"
+    for edit in edits:
+        if all(site.file for site in edit.changes):
+            changes = {later(site, step): change for site, change in edit.changes.items()}
+            yield replace(edit, says=f"{edit.says}, {where}", changes=changes)

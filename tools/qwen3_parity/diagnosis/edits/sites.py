@@ -11,7 +11,7 @@ OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "
 """Files of torch's own modules: a line in them says nothing, the module's path does."""
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
-_ALONE = "alone "
+_ALONE, _LATER = "alone ", "later "
 TAP = "tap"
 """What a site has for its file that is a tap by its name, in every step and layer."""
 
@@ -50,3 +50,22 @@ def of_alone(site: Site) -> tuple[Site, int] | None:
         return None
     back, _, module = site.module.removeprefix(_ALONE).partition(" ")
     return site._replace(module=module), int(back)
+
+
+def later(site: Site, step: int) -> Site:
+    """A site from a step on."""
+    return site._replace(module=f"{_LATER}{step} {site.module}")
+
+
+def of_later(site: Site) -> tuple[Site, int] | None:
+    """The site and the step from which one is `later`; None for any other."""
+    if not site.module.startswith(_LATER):
+        return None
+    step, _, module = site.module.removeprefix(_LATER).partition(" ")
+    return site._replace(module=module), int(step)
+
+
+def everywhere(site: Site) -> Site:
+    """A site in every step."""
+    from_step = of_later(site)
+    return site if from_step is None else from_step[0]

@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, o
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
+from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE
 
 _ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax"})
@@ -102,15 +102,20 @@ def _norms(region: Region, norms: Mapping[Site, Block]) -> Iterator[Edit]:
     """Every norm by itself, and all of them: by RMS alone, of a mean that is taken off nothing is said."""
     every = dict[str, dict[Site, Change]]()
     for site, block in norms.items():
-        line = caller_line(region, block.end, site.op)
         for says, change in _statistics(region, block):
             where = says.format(site.op.removeprefix("model."))
-            yield Edit("edit.axis", where, RARE, {site: change}, line)
+            yield Edit("edit.axis", where, RARE, {site: change}, line_of(region, _statistic(region, block)))
             every.setdefault(says, {})[site] = change
     for says, changes in every.items():
         if len(changes) > 1:
-            line = line_of(region, max(norms[site].end for site in changes))
+            line = line_of(region, max(_statistic(region, norms[site]) for site in changes))
             yield Edit("edit.axis", says.format("every norm"), RARE, changes, line)
+
+
+def _statistic(region: Region, block: Block) -> int:
+    """The value that a norm divides by, as far as its channels are summed; its result where that is one op."""
+    ops = {short(node.op): value for value in block.values if (node := region.node(value)) is not None}
+    return ops.get("mean", block.end)
 
 
 def _statistics(region: Region, block: Block) -> Iterator[tuple[str, Change]]:

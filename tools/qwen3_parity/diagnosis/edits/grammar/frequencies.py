@@ -18,6 +18,8 @@ _USUAL = (1e4, 1e5, 5e5, 1e6, 5e6, 1e7)
 _SAME = 1e-4
 """How far a base that is read off the frequencies may be from the config's, of its size."""
 _EXPONENTS: Mapping[float, str] = {0.5: ", or half of the exponents", 2.0: ", or twice the exponents"}
+_WHOLE = 1e-4
+"""How far a factor of the exponents may be from a whole number that is said."""
 
 
 def frequencies(region: Region) -> Iterator[Edit | Free]:
@@ -61,7 +63,11 @@ def _of_other_bases(
 
 
 def _decreasing(values: Array) -> bool:
-    return np.ndim(values) == 1 and len(values) > 1 and bool((np.diff(values) < 0).all() and values[-1] > 0)
+    """Whether frequencies decrease; those of channels that are not turned are 0."""
+    if np.ndim(values) != 1:
+        return False
+    turned = values[values != 0]
+    return len(turned) > 1 and bool((np.diff(turned) < 0).all() and turned[-1] > 0)
 
 
 def _theta(values: Array) -> float:
@@ -71,7 +77,8 @@ def _theta(values: Array) -> float:
 
 def _power_of(site: Site, theta: float, line: Written | None) -> Free:
     def edit(fit: float) -> Edit:
-        says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}{_EXPONENTS.get(fit, '')}"
+        times = f", or {round(fit)} times the exponents" if fit > 1.5 and abs(fit - round(fit)) < _WHOLE else ""
+        says = f"has rope_theta {theta**fit:.5g} for {theta:.5g}{_EXPONENTS.get(fit, times)}"
         return Edit("edit.fitted", says, RARE + 1, {site: _power(fit)}, line)
 
     return Free(edit, (0.8, 1.2), 1.0)

@@ -8,7 +8,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import called, line_of, of_site, short
@@ -58,8 +58,31 @@ def _exchanged(region: Region) -> Iterator[Edit]:
     for first, second in islice(pairs, _MOST):
         ours, theirs = region.at(first)[-1], region.at(second)[-1]
         says = f"has {called(region, ours)} and {called(region, theirs)} in each other's place"
-        changes = {first: _of(second), second: _of(first)}
-        yield Edit("edit.exchanged", says, RARE, changes, line_of(region, max(ours, theirs)))
+        changes, line = {first: _of(second), second: _of(first)}, line_of(region, max(ours, theirs))
+        yield Edit("edit.exchanged", says, RARE, changes, line)
+        if _are_projected(region, ours, theirs):
+            yield from _in_turns(region, (first, ours), (second, theirs), line)
+            yield from _in_turns(region, (second, theirs), (first, ours), line)
+
+
+def _are_projected(region: Region, *values: int) -> bool:
+    nodes = [region.node(value) for value in values]
+    return all(node is not None and short(node.op) in ("linear", "addmm") for node in nodes)
+
+
+def _in_turns(
+    region: Region, first: tuple[Site, int], second: tuple[Site, int], line: Written | None
+) -> Iterator[Edit]:
+    """Two results of one product that each shard has a half of, cut as if one stood behind the other."""
+    if np.shape(region.base[first[1]])[-1] % 2 == 0:
+        names = f"{called(region, first[1])} and {called(region, second[1])}"
+        says = f"has the first halves of {names} in the place of the former, the second halves in that of the latter"
+        changes = {first[0]: _halves(first[0], second[0], 0), second[0]: _halves(first[0], second[0], 1)}
+        yield Edit("edit.order", says, RARE, changes, line)
+
+
+def _halves(first: Site, second: Site, half: int) -> Change:
+    return lambda call: np.concatenate([np.split(_of(site)(call), 2, -1)[half] for site in (first, second)], -1)
 
 
 def _fit(region: Region, first: Site, second: Site) -> bool:

@@ -17,8 +17,20 @@ from qwen3_spec.graph import Node, Ref
 
 _WITH_A_NUMBER = frozenset({"add", "sub", "mul", "div"})
 _COMPUTING = (Kind.POINT, Kind.SUM)
-_JOINED: Mapping[str, Callable[[Array, Array], Array]] = {"times": np.multiply, "plus": np.add, "minus": np.subtract}
-"""How another value may be mixed in."""
+_JOINED: Mapping[str, Callable[[Array, Array], Array]] = {
+    "reads {} times {} in {}": np.multiply,
+    "reads {} plus {} in {}": np.add,
+    "reads {} minus {} in {}": np.subtract,
+    "reads the first half of {} beside the first half of {} in {}": lambda x, y: _halves(x, y, 0),
+    "reads the second half of {1} beside the second half of {0} in {2}": lambda x, y: _halves(y, x, 1),
+}
+"""How another value may be mixed in; two results of which each shard has a part lie in turns."""
+
+
+def _halves(x: Array, y: Array, half: int) -> Array:
+    if x.shape[-1] % 2 or x.shape != y.shape:
+        raise ValueError("no two halves")
+    return np.concatenate([np.split(x, 2, -1)[half], np.split(y, 2, -1)[half]], -1)
 
 
 def reads(region: Region) -> Iterator[Edit]:
@@ -52,7 +64,7 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             rank = COMBINED if op == "add" else COMBINED + 1  # a residual is soon mistaken
             yield Edit("edit.reads", says, rank, {site: _source(slot, name)}, line)
             for words, join in _JOINED.items():
-                says = f"reads {named(region, reads)} {words} {name.removeprefix('model.')} in {op}"
+                says = words.format(named(region, reads), name.removeprefix("model."), op)
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
     for source, values in region.sites.items():
         inside = region.node(values[0])

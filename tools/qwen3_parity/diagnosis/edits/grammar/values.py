@@ -241,7 +241,8 @@ _BESIDE = {"mul": " by ", "div": " by ", "add": " of ", "sub": " of ", "and": " 
 def _stands_for(operand: Any, base: Array) -> bool:
     if not isinstance(operand, np.ndarray) or operand.dtype.kind != base.dtype.kind:
         return False
-    return operand.shape == base.shape or (base.dtype.kind == "b" and _spreads(operand, base))
+    spreads = base.dtype.kind == "b" or (operand.ndim == base.ndim and operand.shape[-1:] == base.shape[-1:])
+    return operand.shape == base.shape or (spreads and _spreads(operand, base))
 
 
 def _spreads(value: Array, base: Array) -> bool:
