@@ -106,7 +106,7 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
         search.progress(f"what is otherwise at {place}")
         searched = _searched(fault, network, list(known.values()), search, max(until - work, until // _LEAST))
         work += searched.work
-        known |= {fitting.edit.says: fitting.edit for fitting in searched.fitting}
+        known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
         replace(_explained(part, network), cut=part.searched.stopped and search.cut)
@@ -129,7 +129,9 @@ def _agreed(places: Sequence[_Place], network: Network, search: Search) -> list[
     agreed = list(places)
     for number, place in enumerate(agreed):
         mine = place.searched.fitting[:1]
-        others = [each.searched.fitting[0] for each in agreed if each is not place and each.searched.fitting]
+        others = [
+            best for each in agreed if each is not place for best in each.searched.fitting[:1] if not best.edit.parts
+        ]
         if not mine or mine[0].edit.says in (each.edit.says for each in others):
             continue
         counts = Counter(each.edit.says for each in others)

@@ -81,7 +81,7 @@ IN_SOURCE = {
     "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul by 0.5"),
     "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",
                    "[:, None, :, :, :].expand(batch, n_rep, num_key_value_heads, slen, head_dim)", "tiles"),
-    "cos for sin": ("apply_rotary_pos_emb", "(rotate_half(q) * sin)", "(rotate_half(q) * cos)", "rotary_emb[1] in mul"),
+    "cos for sin": ("apply_rotary_pos_emb", "(rotate_half(q) * sin)", "(rotate_half(q) * cos)", "reads cos (line 7"),
     "mask left out": ("eager_attention_forward", "attn_weights + attention_mask", "attn_weights", "leaves out add"),
     "mask moved": (ATTEND, "weights + attention_mask", "weights + attention_mask.roll(1, -1)", "before along"),
     "axes not exchanged": (ATTEND, "attn_output.transpose(1, 2)", "attn_output", "leaves the exchange of axes out"),

@@ -169,7 +169,7 @@ def gates_the_value_alone(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: 
 RULES = {
     decays_late: ("edit.moved", "applies mul by decay_t to the result of add behind it"),
     predicts_early: ("edit.reads", "reads what stands before mul in mul"),
-    gates_the_value_alone: ("edit.moved", "alone by select, not all of sub"),
+    gates_the_value_alone: ("edit.moved", "alone by beta_t, not all of sub"),
 }
 
 

@@ -144,13 +144,17 @@ Change = Callable[[Call], Any]
 
 @dataclass(frozen=True)
 class Edit:
-    """Changes by site. `name` is stable ("edit.constant"), `says` what is done, without a subject, `line` where."""
+    """Changes by site. `name` is stable ("edit.constant"), `says` what is done, without a subject, `line` where.
+
+    `parts`: two mistakes at once, each by itself.
+    """
 
     name: str
     says: str
     rank: Rank
     changes: Mapping[Site, Change]
     line: Written | None = None
+    parts: tuple[Edit, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -220,16 +220,19 @@ class Region:
     def last_before(self, call: Call, site: Site) -> Array:
         """The last value of a site before a call's, which may stand outside: keys of former steps need no other value.
 
-        Raises `ValueError` where there is none in its layer.
+        Raises `ValueError` where there is none in the region or in its layer.
         """
         graph, first = self.network.graph, len(self.network.graph.leaves)
+        inside = [value for value in self.sites.get(site, ()) if value < call.value]
         numbers = numbers_of(f"{self.module_of(call.value)}.")
-        for value in range(call.value - 1, first - 1, -1):
+        for value in range(call.value - 1, max(first, *inside, first) - 1, -1):
             node = graph.nodes[value - first]
             if node.op == site.op and numbers_of(f"{node.module}.") == numbers and site_of(node, graph) == site:
                 known = call.env.get(value)
                 return np.asarray(Region(self.network, value, self.key).base[value] if known is None else known)
-        raise ValueError("nothing stands before it")
+        if not inside:
+            raise ValueError("nothing stands before it")
+        return np.asarray(call.env[inside[-1]])
 
     def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
         """A value by its name in `sources`, also as a draw has it. Raises `KeyError` where there is none."""
@@ -241,7 +244,14 @@ class Region:
             return np.asarray(between._run({}, numbers, slices.start(between.leaves, numbers))[value])
         if value not in self._between:
             self._between[value] = np.asarray(between.base[value])
+            self.work += sum(between._cost(each, between.base) for each in between.order)
         return self._between[value]
+
+    def sources_of(self, shape: tuple[int, ...]) -> list[str]:
+        """The names in `sources` of values of a shape."""
+        nodes = ((name, self.network.graph.node(value)) for name, value in self.sources.items())
+        fits = [name for name, node in nodes if node is None or _may_be(node.shape, shape)]
+        return [name for name in fits if np.shape(self.source(name)) == shape]
 
     @cached_property
     def counterparts(self) -> Mapping[int, Counterpart]:
@@ -374,3 +384,8 @@ def _equal(result: Any, base: Any) -> bool:
     if not isinstance(result, np.ndarray) or not isinstance(base, np.ndarray):
         return bool(np.all(result == base)) if not isinstance(result, list | tuple) else False
     return result.shape == base.shape and bool(np.array_equal(result, base, equal_nan=result.dtype.kind == "f"))
+
+
+def _may_be(sizes: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a shape is one of a graph's, where inputs decide sizes that it leaves open."""
+    return len(sizes) == len(shape) and all(size in (None, here) for size, here in zip(sizes, shape, strict=True))

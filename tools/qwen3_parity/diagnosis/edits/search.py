@@ -10,6 +10,7 @@ from typing import NamedTuple
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.pairs import beside, pairs
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import in_later_steps, single
@@ -102,8 +103,22 @@ def search(
         fitting.sort(key=lambda each: each.order)
         if over() or _is_all_explained(fitting):
             break
+    best = next((each for each in fitting if not each.is_nonsense), None)
+    left = [target for target in (first, *others) if best is not None and target.region.key not in best.said.taps]
+    if new and best is not None and left and not over() and not best.edit.parts:
+        second = min(left, key=lambda target: len(target.region.order))
+        edits = takewhile(lambda _: not over(), beside(best.edit, _every(second)))
+        rest = [target for target in (first, *others) if target is not second]
+        near = sorted(_near(second, edits, said), key=lambda pair: (not pair[0].whole, pair[1].rank))
+        fitting += [_everywhere(edit, second, nearness, rest, passing) for nearness, edit in near[:_BEST]]
+        fitting.sort(key=lambda each: each.order)
     tried = tuple(target.region.key for target in (first, *others))
     return Searched(fitting, tried, work(), stopped=over())
+
+
+def _every(target: Target) -> list[Edit]:
+    """Every edit of a tap's region without a number to fit."""
+    return [edit for table in PLAIN for edit in table(target.region) if isinstance(edit, Edit)]
 
 
 def _is_all_explained(fitting: Sequence[Fitting]) -> bool:
@@ -136,6 +151,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
         of_tokens, in_one_place = recurring(region)
         yield _plain(of_tokens)
         yield from _further(of_tokens, first, in_one_place)
+        yield pairs(first, _plain(every))
         return
     is_near = [_is_near(edit, region) for edit in every]
     near, far = ([edit for edit, x in zip(every, is_near, strict=True) if x == side] for side in (True, False))

@@ -32,7 +32,7 @@ def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:
             return f"leaf {graph.inputs[operand.value]}" if operand.value < len(graph.inputs) else "leaf"
         last = maker.lines[-1] if maker.lines else None
         near = last is not None and line is not None and (last.file, last.function) == (line.file, line.function)
-        near = near and maker.module == node.module  # every class has its forward
+        near = near and opened(maker.module) == opened(node.module)  # every class has its forward
         return f"{maker.op}:{last.number}" if near and last is not None else ""
     if isinstance(operand, tuple):
         return "(" + ",".join(_origin(part, node, line, graph) for part in operand) + ")"

@@ -45,7 +45,7 @@ def _variables(network: Network, key: tuple[str, int], numbers: tuple[int, ...])
         node = graph.nodes[value - first]
         if not numbers or numbers_of(f"{node.module}.")[:1] != numbers[:1] or network.is_smallest(node.module):
             continue
-        if value not in taps and _is_result(network, value):
+        if node.dtype and value not in taps and _is_result(network, value):
             yield variable(network, value) or f"{node.op.partition('.')[0].strip('_')} of line {_line_of(node)}", value
 
 

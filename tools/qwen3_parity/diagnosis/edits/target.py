@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from bisect import insort
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
@@ -24,6 +25,8 @@ _WIDER = 30.0
 """How much wider an edit's units may be than the right ones', for numbers as large: what scatters more fits all."""
 _NOTHING_BESIDE = 1e-4
 """The part of the error that its units may be, however wide: what comes so near is no chance."""
+_NEARER, _NEAREST = 0.9, 6
+"""The part of the error that is left by an edit which may be one of two mistakes, and how many such are kept."""
 _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
 
@@ -57,6 +60,17 @@ class Target:
     axes: tuple[str, ...]
     dtype: str
     rows: int = 0
+    _left: list[tuple[float, int, Edit]] = field(default_factory=list)
+
+    @property
+    def nearest(self) -> list[Edit]:
+        """Edits that leave a part of the error alone, of those that were tried and do not fit, the least first."""
+        return [edit for _, _, edit in self._left]
+
+    def _keep(self, edit: Edit, left: float) -> None:
+        if left < _NEARER * self.error:
+            insort(self._left, (left, len(self._left), edit), key=lambda each: each[:2])
+            del self._left[_NEAREST:]
 
     @cached_property
     def truth(self) -> Array:
@@ -114,11 +128,11 @@ class Target:
         if predicted is None or not np.isfinite(predicted[self.counts]).all():
             return NOTHING
         near = self._nearness(predicted, self.unit)
-        if (
-            near.fits
-            or self.actual.dtype.kind != "f"
-            or _norm((self.actual - predicted)[self.cells]) > _NEAR * self.error
-        ):
+        if near.fits or self.actual.dtype.kind != "f":
+            return near
+        left = _norm((self.actual - predicted)[self.cells])
+        if left > _NEAR * self.error:
+            self._keep(edit, left)
             return near
         unit = self._unit_of(edit, predicted)
         return near if unit is None else self._nearness(predicted, unit)

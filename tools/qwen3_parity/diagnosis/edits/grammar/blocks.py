@@ -126,8 +126,8 @@ def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
             base = region.base[value]
             if value not in behind and region.node(value) is not None and getattr(base, "shape", None) == shape:
                 others[named(region, value)] = _value_of(target)
-    for name, value in region.sources.items():
-        if value != block.begin and np.shape(region.source(name)) == shape:
+    for name in region.sources_of(shape):
+        if region.sources[name] != block.begin:
             others[name.removeprefix("model.")] = _source(name)
     for name, of in others.items():
         says = f"runs {where} on {name}, not on what it reads"

@@ -56,8 +56,8 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
         yield Edit("edit.operand", says, RARE, {site: _what_stands_before}, caller_line(region, value, before[0]))
         yield edit(f"runs {before[0].removeprefix('model.')} on its own result once more", _once_more)
-        for source in region.sources:
-            if region.sources[source] != value and np.shape(region.source(source)) == before[1].shape:
+        for source in region.sources_of(before[1].shape):
+            if region.sources[source] != value:
                 says = f"runs {before[0].removeprefix('model.')} on the sum of what it reads and {source}"
                 line = caller_line(region, value, before[0])
                 yield Edit("edit.reads", says, COMBINED, {site: _on_sum_with(source)}, line)
@@ -237,7 +237,7 @@ def _on_sum_with(source: str) -> Change:
         before = call.region.before(call.value)
         if before is None:
             raise ValueError("no module reads and gives one shape here")
-        return call.region.once_more(call.value, before[1] + call.region.source(source))
+        return call.region.once_more(call.value, before[1] + call.region.source(source, call.numbers))
 
     return change
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.blocks import LINES, MODULE
+from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Around, Block, Call, Change, Edit, Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import site_of
@@ -21,6 +21,8 @@ _FARTHEST = 40
 """Ops behind a recorded value among which what reads it is looked for."""
 _MOST = 8
 """Values behind a recorded one that may be made before it."""
+_LONG, _LINE = 6, "line"
+"""Lines of a function whose name says what it does, and how a line of a longer one is called."""
 _MOVING = frozenset({"view", "unsafe_view", "reshape", "to_copy", "type_as", "clone", "transpose", "permute"})
 _NONE = Site("", 0, "")
 _ROOTS = frozenset({"rsqrt", "sqrt", "linalg_vector_norm", "native_layer_norm"})
@@ -70,7 +72,8 @@ def order(region: Region) -> Iterator[Edit]:
                 continue  # another place of its line, which stands for both
             says = f"{behind.does} before {before.name}, not behind it"
             line = _both(_line(region, before, behind), reader)
-            rank = RARE if before.module else RARE + 0.5
+            by_number = any(part.kind.startswith(_LINE) for part in (before, behind))
+            rank = RARE + (2 if by_number else 0 if before.module else 0.5)
             yield Edit("edit.moved", says, rank, {site: _exchanged(swap)}, line)
             if swap.site is None:
                 alike.setdefault((behind.kind, before.kind), {})[site] = _exchanged(swap), line
@@ -138,17 +141,19 @@ def _parts(region: Around, end: int, deep: int = 2) -> dict[_Key, _Part]:
 
 
 def _of_blocks(region: Around, end: int) -> Iterator[tuple[_Key, _Part]]:
-    """The deepest of the modules, and the line of the function that makes a value, each from where it begins."""
-    begins, node = set[int](), region.node(end)
-    last = node.lines[-1] if node is not None and node.lines else None
+    """The deepest of the modules, and the shortest line, each from where it begins."""
+    begins, lines = set[int](), list[Block]()
     for site, blocks in region.blocks.items():
-        is_line = (
-            last is not None and site.op == f"{last.file}:{last.function}"
-        )  # another slice has no part of its caller
-        for block in blocks if is_line or site.file == MODULE else ():
+        for block in blocks:
             if block.end == end and len(block.values) > 1 and block.begin not in begins:
-                begins.add(block.begin)
-                yield ("line",) if is_line else ("module", site.op), _of_block(region, site, block)
+                if site.file == MODULE:
+                    begins.add(block.begin)
+                    yield ("module", site.op), _of_module(region, site, block)
+                else:
+                    lines.append(block)
+    shortest = min(lines, key=lambda block: len(block.values), default=None)
+    if shortest is not None and shortest.begin not in begins:
+        yield ("line",), _of_line(region, shortest)
 
 
 def _of_operand(
@@ -178,22 +183,35 @@ def _is_float(value: object) -> bool:
     return isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.ndim > 1
 
 
-def _of_block(region: Around, site: Site, block: Block) -> _Part:
+def _of_module(region: Around, site: Site, block: Block) -> _Part:
     nodes = [node for value in block.values if (node := region.node(value)) is not None]
-    if site.file == MODULE:
-        name = site.op.removeprefix("model.")
-        kind = _NORMS if any(short(node.op) in _ROOTS for node in nodes) else name
-        return _Part(block, f"runs {name}", name, kind, module=site.op)
-    function = site.op.partition(":")[2]
-    name = function if function != "forward" or site.file == LINES else f"line {site.number}"
+    name = site.op.removeprefix("model.")
+    kind = _NORMS if any(short(node.op) in _ROOTS for node in nodes) else name
+    return _Part(block, f"runs {name}", name, kind, module=site.op)
+
+
+def _of_line(region: Around, block: Block) -> _Part:
+    name = _place(region, block)
     return _Part(block, f"runs {name}", name, name)
 
 
 def _of_joined(region: Around, block: Block) -> _Part:
     nodes = [node for value in block.values if (node := region.node(value)) is not None]
     is_norm = any(short(node.op) in _ROOTS for node in nodes)
-    name = "the norm" if is_norm else nodes[-1].lines[-1].function if nodes[-1].lines else short(nodes[-1].op)
+    name = "the norm" if is_norm else _place(region, block)
     return _Part(block, f"runs {name}", name, _NORMS if is_norm else name)
+
+
+def _place(region: Around, block: Block) -> str:
+    """A line by its function; of a module's own, and of a long one, by its number."""
+    node = region.node(block.end)
+    here = node.lines[-1] if node is not None and node.lines else None
+    if here is None:
+        return _LINE
+    every = {x.lines[-1] for value in region.order if (x := region.node(value)) is not None and x.lines}
+    lines = [line for line in every if (line.file, line.function) == (here.file, here.function)]
+    is_short = here.function != "forward" and len(lines) <= _LONG
+    return here.function if is_short else f"{_LINE} {here.number}"
 
 
 def _of_op(region: Around, node: Node, block: Block, side: int) -> _Part:

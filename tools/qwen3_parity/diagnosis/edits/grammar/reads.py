@@ -58,8 +58,8 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         ):
             says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
             yield Edit("edit.reads", says, COMBINED, {site: _earlier(slot, place)}, line)
-    for name, value in region.sources.items():
-        if value not in (reads, region.value) and np.shape(region.source(name)) == shape:
+    for name in region.sources_of(shape):
+        if region.sources[name] not in (reads, region.value):
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
             rank = COMBINED if op == "add" else COMBINED + 1  # a residual is soon mistaken
             yield Edit("edit.reads", says, rank, {site: _source(slot, name)}, line)

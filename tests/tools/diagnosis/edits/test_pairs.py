@@ -1,0 +1,70 @@
+"""Two mistakes at once are both named: in one slice, and where the second shows in a part of the taps alone.
+
+It runs `edits.pairs` and `edits.search`, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from recorded import diagnosed, network
+from test_edits_name_mistakes import IN_SOURCE, modeling
+from test_order import LAYERS, MOE
+from test_recurrences import honest, region
+
+from detection.ported.substituted import Change, substituted
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.grammar.values import values
+from qwen3_parity.diagnosis.edits.pairs import beside
+
+
+@contextmanager
+def both(*mistakes: str) -> Iterator[Any]:
+    """The golden's model as a source makes it that has several mistakes."""
+    with ExitStack() as stack:
+        for mistake in mistakes:
+            function, old, new, _ = IN_SOURCE[mistake]
+            change = Change(name=mistake, module=modeling.__name__, function=function, old=old, new=new)
+            stack.enter_context(substituted(change))
+        yield network()
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "level"),
+    [
+        ("keys tiled", "halves exchanged", "modules"),
+        pytest.param("keys tiled", "halves exchanged", "layers", marks=pytest.mark.slow),
+        pytest.param("a sum for a mean", "scale left out", "layers", marks=pytest.mark.slow),
+        pytest.param("axes not exchanged", "a router's silu", "layers", marks=pytest.mark.slow),
+    ],
+)
+def test_two_mistakes_in_one_slice_are_both_named(first: str, second: str, level: str, tmp_path: Path) -> None:
+    with both(first, second) as model:
+        fault, *_ = diagnosed(model, tmp_path, level).faults
+    best = fault.explanations[0]
+    assert best.says.startswith("does two things otherwise: ") and best.whole == best.of
+    assert IN_SOURCE[first][3] in best.says and IN_SOURCE[second][3] in best.says
+    assert best.says.count(".py:") >= 2
+
+
+@pytest.mark.slow
+def test_of_two_mistakes_another_place_has_its_own_alone(tmp_path: Path) -> None:
+    with both("a sum for a mean", "scale left out") as model:
+        faults = diagnosed(model, tmp_path, "layers").faults
+    (logits,) = (fault for fault in faults if fault.fault.place == "logits")
+    assert logits.explanations[0].says.startswith("takes a sum, no mean")
+
+
+def test_an_edit_stands_beside_those_of_other_places_alone() -> None:
+    here = region("model.layers.0", of=honest(LAYERS, MOE))
+    edits = [edit for edit in values(here) if isinstance(edit, Edit)]
+    first = edits[0]
+    every = list(beside(first, edits))
+    assert len(every) > 10
+    for edit in every:
+        assert edit.parts[0] is first and {*edit.parts[1].changes}.isdisjoint(first.changes)
+        assert edit.changes == {**first.changes, **edit.parts[1].changes}
