@@ -10,6 +10,7 @@ from qwen3_golden import Array
 from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.slices.ordered import in_golden_order
+from qwen3_spec.graph import Graph, Node, Ref
 
 BY_INDEX = ("layers.0.gate[1]", "layers.0.gate[2]")
 
@@ -60,3 +61,20 @@ def test_an_index_twice_and_one_of_nobody_stay_what_they_are() -> None:
     assert (chosen(twice) == twice).all()
     nobody = np.full_like(expected, EXPERTS + 5)
     assert (chosen(nobody) == nobody).all()
+
+
+CAST = ("type_as.default", "_to_copy.default", "clone.default", "alias.default", "softmax.int")
+
+
+@pytest.mark.parametrize("op", CAST)
+def test_what_is_made_of_the_numbers_of_a_choice_is_in_its_order(op: str) -> None:
+    """Granite's router gives its weights in the type of what it reads: such a tap turns with the indices."""
+    here, more = graph(), {"type_as.default": (Ref(6),), "softmax.int": (-1,)}
+    last = len(here.leaves) + len(here.nodes)
+    node = Node(op, (Ref(10), *more.get(op, ())), {}, "float32", (None, None, CHOSEN), "gate", ())
+    taps = {**here.taps, ("layers.0.gate[1]", 0): last}
+    cast = Graph(here.inputs, here.parameters, here.constants, (*here.nodes, node), taps)
+    honest = recording(run({}), "port")
+    turned = in_golden_order(cast, honest, recording(by_index(*BY_INDEX), "port"))
+    for name in BY_INDEX:
+        np.testing.assert_array_equal(turned[name, 0].values(), honest[name, 0].values())

@@ -14,6 +14,7 @@ from qwen3_spec.slices import chooser
 _KEEP = frozenset(
     {"view", "reshape", "_unsafe_view", "clone", "contiguous", "_to_copy", "to", "neg", "abs", "relu", "clamp"}
     | {"softmax", "_softmax", "gather", "getitem", "where", "masked_fill"}
+    | {"type_as", "alias", "detach", "lift_fresh_copy", "clamp_min", "maximum", "minimum"}
 )
 """Ops that leave the order of their operand's last axis, where the shape stays, beside those of single elements."""
 

@@ -217,23 +217,6 @@ class Region:
         """What ops of the region could read instead, by name with its layer open; see `sources`."""
         return sources(self.network, self.key, self._behind, self._inside)
 
-    def last_before(self, call: Call, site: Site) -> Array:
-        """The last value of a site before a call's, which may stand outside: keys of former steps need no other value.
-
-        Raises `ValueError` where there is none in the region or in its layer.
-        """
-        graph, first = self.network.graph, len(self.network.graph.leaves)
-        inside = [value for value in self.sites.get(site, ()) if value < call.value]
-        numbers = numbers_of(f"{self.module_of(call.value)}.")
-        for value in range(call.value - 1, max(first, *inside, first) - 1, -1):
-            node = graph.nodes[value - first]
-            if node.op == site.op and numbers_of(f"{node.module}.") == numbers and site_of(node, graph) == site:
-                known = call.env.get(value)
-                return np.asarray(Region(self.network, value, self.key).base[value] if known is None else known)
-        if not inside:
-            raise ValueError("nothing stands before it")
-        return np.asarray(call.env[inside[-1]])
-
     def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
         """A value by its name in `sources`, also as a draw has it. Raises `KeyError` where there is none."""
         value, slices = self.sources[name], self.network.slices

@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
+from qwen3_parity.diagnosis.edits.nearest import nearest
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import called, line_of, of_site, short
 from qwen3_parity.mistakes.ranks import RARE
@@ -97,9 +98,13 @@ def _fit(region: Region, first: Site, second: Site) -> bool:
 
 
 def _of(site: Site) -> Change:
+    """The value of a site in the same place: a recorded one's, or the nearest of the layer."""
+
     def change(call: Call) -> Array:
-        place = call.region.at(call.site).index(call.value)
-        return call.numbers.lifted(np.asarray(call.region.base[call.region.at(site)[place]]))
+        every, here = call.region.at(site), call.region.at(call.site)
+        if len(every) == len(here):
+            return call.numbers.lifted(np.asarray(call.region.base[every[here.index(call.value)]]))
+        return call.numbers.lifted(nearest(call, site))
 
     return change
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.nearest import last_before
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED
@@ -119,4 +120,4 @@ def _joined(slot: int, name: str, join: Callable[[Array, Array], Array]) -> Chan
 
 
 def _inside(slot: int, source: Site) -> Change:
-    return lambda call: _put(call, slot, call.region.last_before(call, source))
+    return lambda call: _put(call, slot, last_before(call, source))
