@@ -84,36 +84,63 @@ def search(
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
-
-    def work() -> int:
-        return sum(target.region.work for target in (first, *others, *passing))
-
-    def over() -> bool:
-        return work() > until or late()
-
-    step = min(target.region.key[1] for target in wrong)
-    is_later = step > 0 and any(target.region.key[1] < step for target in passing)
+    taps = _Taps((first, *others), passing, until, late)
     fitting, said = list[Fitting](), set[tuple[str, str]]()
-    for edits in _stages(first, known, step if is_later else 0) if new else (known,):
-        near = list(_near(first, takewhile(lambda _: not over(), edits), said))
-        near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
-        for nearness, edit in near[:_BEST]:
-            if not fitting or not over():
-                fitting.append(_everywhere(edit, first, nearness, others, passing))
-        fitting.sort(key=lambda each: each.order)
-        if over() or _is_all_explained(fitting):
+    for edits in _stages(first, known, taps.from_step) if new else (known,):
+        fitting = sorted((*fitting, *_fitting(edits, first, taps, said, fitting)), key=lambda each: each.order)
+        if taps.over() or _is_all_explained(fitting):
             break
+    if new and not taps.over():
+        fitting = sorted((*fitting, *_besides(fitting, taps, said)), key=lambda each: each.order)
+    return Searched(fitting, tuple(target.region.key for target in taps.wrong), taps.work, stopped=taps.over())
+
+
+@dataclass(frozen=True)
+class _Taps:
+    """The taps that edits are tried on, and until when."""
+
+    wrong: Sequence[Target]
+    passing: Sequence[Target]
+    until: int
+    late: Callable[[], bool]
+
+    @property
+    def work(self) -> int:
+        return sum(target.region.work for target in (*self.wrong, *self.passing))
+
+    def over(self) -> bool:
+        return self.work > self.until or self.late()
+
+    @property
+    def from_step(self) -> int:
+        """The first step that is wrong, where one before it is right; else 0."""
+        step = min(target.region.key[1] for target in self.wrong)
+        return step if any(target.region.key[1] < step for target in self.passing) else 0
+
+
+def _fitting(
+    edits: Iterable[Edit], at: Target, taps: _Taps, said: set[tuple[str, str]], before: Sequence[Fitting]
+) -> Iterator[Fitting]:
+    """The edits that give a wrong tap, tried on all taps, until it is late; at least one of them all."""
+    near = list(_near(at, takewhile(lambda _: not taps.over(), edits), said))
+    near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
+    rest = [target for target in taps.wrong if target is not at]
+    has_one = bool(before)
+    for nearness, edit in near[:_BEST]:
+        if not has_one or not taps.over():
+            has_one = True
+            yield _everywhere(edit, at, nearness, rest, taps.passing)
+
+
+def _besides(fitting: Sequence[Fitting], taps: _Taps, said: set[tuple[str, str]]) -> Iterator[Fitting]:
+    """The best edit with a second one beside it that gives a tap which it leaves wrong."""
     best = next((each for each in fitting if not each.is_nonsense), None)
-    left = [target for target in (first, *others) if best is not None and target.region.key not in best.said.taps]
-    if new and best is not None and left and not over() and not best.edit.parts:
+    if best is None or best.edit.parts:
+        return
+    left = [target for target in taps.wrong if target.region.key not in best.said.taps]
+    if left:
         second = min(left, key=lambda target: len(target.region.order))
-        edits = takewhile(lambda _: not over(), beside(best.edit, _every(second)))
-        rest = [target for target in (first, *others) if target is not second]
-        near = sorted(_near(second, edits, said), key=lambda pair: (not pair[0].whole, pair[1].rank))
-        fitting += [_everywhere(edit, second, nearness, rest, passing) for nearness, edit in near[:_BEST]]
-        fitting.sort(key=lambda each: each.order)
-    tried = tuple(target.region.key for target in (first, *others))
-    return Searched(fitting, tried, work(), stopped=over())
+        yield from _fitting(beside(best.edit, _every(second)), second, taps, said, fitting)
 
 
 def _every(target: Target) -> list[Edit]:

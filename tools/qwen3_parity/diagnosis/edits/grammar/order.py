@@ -87,9 +87,9 @@ def order(region: Region) -> Iterator[Edit]:
 
 def _line(region: Region, part: _Part, beside: _Part) -> Written | None:
     """The line that calls a module, where what stands beside is not in it; of an op of the model's own, its line."""
-    node, other = (region.network.graph.node(end) for end in (part.block.end, beside.block.end))
+    node, near = (region.network.graph.node(end) for end in (part.block.end, beside.block.end))
     is_small = (
-        node is not None and region.network.is_smallest(node.module) and node.module != getattr(other, "module", "")
+        node is not None and region.network.is_smallest(node.module) and node.module != getattr(near, "module", "")
     )
     calls = part.module or is_small
     return caller_line(region, part.block.end, part.module) if calls else line_of(region, part.block.end)
@@ -135,7 +135,7 @@ def _parts(region: Around, end: int, deep: int = 2) -> dict[_Key, _Part]:
         reads = [(slot, x.value) for slot, x in enumerate(node.operands) if isinstance(x, Ref)]
         for slot, value in reads:
             if _has_as_many(region, value, np.size(np.asarray(result))):
-                side = next((other for place, other in reads if place != slot), value)
+                side = next((read for place, read in reads if place != slot), value)
                 parts.update(_of_operand(region, node, Block(value, end, (end,)), slot, side, begins, deep))
     return parts
 

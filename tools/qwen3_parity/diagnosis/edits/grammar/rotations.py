@@ -62,10 +62,10 @@ def _turned(region: Around, value: int) -> _Turned | None:
     if not isinstance(parts, tuple) or len(parts) != 2 or not all(isinstance(part, Ref) for part in parts):
         return None
     for turned, passing in (parts, parts[::-1]):
-        cut, added = _made(region, passing, "slice"), _made(region, turned, "add")
-        products = [] if added is None else [_made(region, x, "mul") for x in added.operands[:2]]
-        for product, other in (products, products[::-1]) if products else ():
-            tables = None if cut is None else _tables(region, product, other, cut.reads[0])
+        cut, added = _maker(region, passing, "slice"), _maker(region, turned, "add")
+        products = [] if added is None else [_maker(region, x, "mul") for x in added.operands[:2]]
+        for product, crossed in (products, products[::-1]) if products else ():
+            tables = None if cut is None else _tables(region, product, crossed, cut.reads[0])
             if cut is not None and tables is not None:
                 part, cos, sin = tables
                 inside = tuple(v for v in region.downstream([part]) if part < v <= turned.value)
@@ -73,18 +73,20 @@ def _turned(region: Around, value: int) -> _Turned | None:
     return None
 
 
-def _tables(region: Around, product: Node | None, other: Node | None, head: int) -> tuple[int, int, int] | None:
+def _tables(region: Around, product: Node | None, crossed: Node | None, head: int) -> tuple[int, int, int] | None:
     """The part of a head that is multiplied, what by, and what the product beside multiplies its other numbers by."""
-    for place, x in enumerate(product.operands if product is not None and other is not None else ()):
-        part, cos = _made(region, x, "slice"), product.operands[1 - place] if product is not None else None
+    for place, x in enumerate(product.operands if product is not None and crossed is not None else ()):
+        part, cos = _maker(region, x, "slice"), product.operands[1 - place] if product is not None else None
         if part is not None and part.reads[0] == head and isinstance(cos, Ref) and isinstance(x, Ref):
             behind = region.downstream([x.value])
-            sines = [y.value for y in (other.operands if other else ()) if isinstance(y, Ref) and y.value not in behind]
+            sines = [
+                y.value for y in (crossed.operands if crossed else ()) if isinstance(y, Ref) and y.value not in behind
+            ]
             return (x.value, cos.value, sines[0]) if len(sines) == 1 else None
     return None
 
 
-def _made(region: Around, operand: object, op: str) -> Node | None:
+def _maker(region: Around, operand: object, op: str) -> Node | None:
     """The op of a name that makes an operand, below changes of its type."""
     node = region.node(operand.value) if isinstance(operand, Ref) else None
     while node is not None and short(node.op) in ("to_copy", "type_as"):
