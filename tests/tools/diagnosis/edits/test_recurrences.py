@@ -33,7 +33,7 @@ TAP = NORM.replace("*", "0")
 STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
 
 
-OF_A_CALL = 2000
+OF_A_CALL = 20_000
 """Counted work of an op, at least."""
 LAYERS = r"model\.layers\.\d+"
 

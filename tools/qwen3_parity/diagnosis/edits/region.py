@@ -25,8 +25,8 @@ SMALL = 16
 """Ops of a module that may run on another value."""
 _LOOKING_UP = ("embedding.", "index.")
 """Ops that read a few rows of their first operand."""
-_OF_A_CALL = 2000
-"""What a call of an op costs, in elements that it reads."""
+_OF_A_CALL = 20_000
+"""What a call of an op costs, in elements that it reads: as measured, 13 µs and 1.6 of them a nanosecond."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
 
-ENOUGH = 3_200_000_000
+ENOUGH = 9_000_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
