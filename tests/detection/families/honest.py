@@ -31,6 +31,7 @@ def runs(subject: Subject, *, compiled: bool = False) -> Iterator[Honest]:
     if any(hasattr(type(module), "_apply_gate") for module in model.modules()):
         for name in ("eager", "grouped_mm"):
             yield Honest(f"experts {name}", lambda name=name: _experts(model, name), steps)  # type: ignore[misc]
+        yield Honest("experts in reverse", lambda: functions({"topk": _reversed}), steps)
     if len(steps) > 1:
         yield Honest("one forward", nullcontext, (sum(steps),))
         yield Honest("a longer prefill", nullcontext, (steps[0] + steps[1], *steps[2:]))
@@ -118,6 +119,11 @@ def _wide(function: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> An
 def _as_given(softmax: Callable[..., Any], x: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
     """A softmax in the type of what it gets."""
     return softmax(x, *args, **{**kwargs, "dtype": x.dtype})
+
+
+def _reversed(topk: Callable[..., Any], x: torch.Tensor, k: int, dim: int = -1, **kwargs: Any) -> Any:
+    """What is chosen, the least first: which stands first means nothing."""
+    return torch.return_types.topk(tuple(part.flip(dim) for part in topk(x, k, dim, **kwargs)))
 
 
 _KERNELS: dict[str, dict[str, Around]] = {
