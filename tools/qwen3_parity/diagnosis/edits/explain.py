@@ -76,7 +76,9 @@ def _called_here(written: Written, edit: Edit, target: Target) -> Written:
     """The lines of an edit with the one that calls it at this place: none where it is called at several."""
     region = target.region
     lines = [line_of(region, value) for site in edit.changes if site.file for value in region.at(site)]
-    callers = {each.caller for each in lines if each is not None and each.line == written.line}
+    callers = {
+        each.caller for each in lines if each is not None and each.caller is not None and each.line == written.line
+    }
     if written.caller is None or not callers:
         return written
     return written._replace(caller=callers.pop() if len(callers) == 1 else None)

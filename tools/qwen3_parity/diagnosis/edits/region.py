@@ -217,9 +217,15 @@ class Region:
         """What ops of the region could read instead, by name with its layer open; see `sources`."""
         return sources(self.network, self.key, self._behind, self._inside)
 
+    @cached_property
+    def later_sources(self) -> dict[str, int]:
+        """Recorded values that follow from the region's own in the reference, by name with their layer open."""
+        every = sources(self.network, self.key, self._behind, self._inside, later=True)
+        return {name: value for name, value in every.items() if value in self._behind and value != self.value}
+
     def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
-        """A value by its name in `sources`, also as a draw has it. Raises `KeyError` where there is none."""
-        value, slices = self.sources[name], self.network.slices
+        """A value by its name in `sources` or `later_sources`, also as a draw has it. Raises `KeyError` without one."""
+        value, slices = {**self.later_sources, **self.sources}[name], self.network.slices
         if value in slices.recorded:
             return slices.recorded[value]
         between = Region(self.network, value, self.key)

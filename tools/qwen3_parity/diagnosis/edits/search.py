@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.pairs import beside, pairs
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.single import in_later_steps, single
+from qwen3_parity.diagnosis.edits.single import alike, in_later_steps, single
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
@@ -170,6 +170,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     """
     yield known
     every, region = [edit for table in PLAIN for edit in table(first.region)], first.region
+    every += alike([edit for edit in every if isinstance(edit, Edit)])
     if step:
         yield in_later_steps(_plain(every), step)
     if len(region.order) < _LONG:

@@ -1,11 +1,11 @@
-"""An edit of a line that runs more than once, at one of its places alone, or from a step on."""
+"""An edit at one place of a line alone, from a step on, or at all lines of a function that are alike."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
-from qwen3_parity.diagnosis.edits.edit import Edit, Free, opened
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import alone, later
 from qwen3_parity.diagnosis.edits.words import line_of
@@ -34,3 +34,21 @@ def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
         if all(site.file for site in edit.changes):
             changes = {later(site, step): change for site, change in edit.changes.items()}
             yield replace(edit, says=f"{edit.says}, {where}", changes=changes)
+
+
+def alike(edits: Iterable[Edit]) -> list[Edit]:
+    """Edits that say the same of several lines of one function, at all of them: queries and keys are made alike."""
+    groups = dict[tuple[str, str, str, str], list[Edit]]()
+    for edit in edits:
+        line = None if edit.line is None else edit.line.line
+        if line is not None and len(edit.changes) == 1 and all(site.file for site in edit.changes):
+            groups.setdefault((edit.name, edit.says, line.file, line.function), []).append(edit)
+    return [
+        replace(group[0], says=f"{group[0].says}, in all {len(group)} lines", changes=_all(group))
+        for group in groups.values()
+        if len(_all(group)) > 1
+    ]
+
+
+def _all(group: Iterable[Edit]) -> dict[Site, Change]:
+    return {site: change for edit in group for site, change in edit.changes.items()}

@@ -15,10 +15,13 @@ NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 
 
-def sources(network: Network, key: tuple[str, int], behind: Collection[int], inside: Collection[int]) -> dict[str, int]:
+def sources(
+    network: Network, key: tuple[str, int], behind: Collection[int], inside: Collection[int], *, later: bool = False
+) -> dict[str, int]:
     """Recorded values of a tap's step and variables of its layer that are not `behind` it, by name with layers open.
 
-    Variables are none that are `inside`, which have names of their own.
+    Variables are none that are `inside`, which have names of their own. `later`: recorded values behind it as well,
+    which somebody may have made before.
     """
     numbers, graph = numbers_of(key[0]), network.graph
     names = dict[str, int]()
@@ -26,7 +29,7 @@ def sources(network: Network, key: tuple[str, int], behind: Collection[int], ins
         if value not in inside and value not in behind:
             names[name] = value
     for (name, step), value in graph.taps.items():
-        if step != key[1] or value in behind or value not in network.slices.recorded:
+        if step != key[1] or value not in network.slices.recorded or (value in behind and not later):
             continue
         for near, whose in _NEIGHBOURS.items():
             if len(numbers) == 1 and numbers_of(name) == (numbers[0] + near,):

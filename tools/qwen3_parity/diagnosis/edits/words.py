@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from qwen3_parity.diagnosis.edits.edit import Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.sites import OF_TORCH
 from qwen3_parity.diagnosis.edits.sources import NOT_THE_MODELS, variable
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import operand
@@ -85,6 +86,17 @@ def line_of(region: Region, value: int) -> Written | None:
         reached.update(users)
         open_ = sorted(users)
     return None
+
+
+def read_line(region: Region, value: int, reads: int) -> Written | None:
+    """As `line_of`; where an op reads what comes from outside of its module, with the line that calls that."""
+    line, node, maker = line_of(region, value), region.node(value), region.network.graph.node(reads)
+    module = "" if node is None else node.module
+    if node is not None and node.lines and node.lines[-1].file in OF_TORCH:
+        module = module.rpartition(".")[0]  # a projection's line is that of the module around it
+    inside = maker is not None and f"{maker.module}.".startswith(f"{module}.")
+    call = None if line is None or line.caller is not None or inside else region.network.call_of(module)
+    return line if call is None or line is None or call == line.line else line._replace(caller=call)
 
 
 def model_line(node: Node) -> Line | None:

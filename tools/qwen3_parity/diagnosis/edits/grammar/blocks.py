@@ -119,17 +119,20 @@ def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
     block = region.blocks[site][-1]
     shape, line = np.shape(region.base[block.begin]), caller_line(region, block.end, site.op)
     behind = region.downstream([block.end])
-    others = dict[str, Callable[[Call], Any]]()
+    values = dict[str, Callable[[Call], Any]]()
     for target, places in region.sites.items():
         value = places[-1]
         if len(places) == len(region.blocks[site]) and value < block.end and value not in (block.begin, *block.values):
             base = region.base[value]
             if value not in behind and region.node(value) is not None and getattr(base, "shape", None) == shape:
-                others[named(region, value)] = _value_of(target)
+                values[named(region, value)] = _value_of(target)
     for name in region.sources_of(shape):
         if region.sources[name] != block.begin:
-            others[name.removeprefix("model.")] = _source(name)
-    for name, of in others.items():
+            values[name.removeprefix("model.")] = _source(name)
+    for name in region.later_sources if block.end == region.value else ():
+        if np.shape(region.source(name)) == shape:
+            values[name.removeprefix("model.")] = _source(name)
+    for name, of in values.items():
         says = f"runs {where} on {name}, not on what it reads"
         yield Edit("edit.reads", says, COMBINED, {site: _on_another(of)}, line)
         yield Edit("edit.reads", f"adds {name} to what {where} reads", COMBINED + 1, {site: _with(of)}, line)

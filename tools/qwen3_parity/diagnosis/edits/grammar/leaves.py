@@ -50,7 +50,7 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
         return Edit("edit.operand", says, rank, {site: change}, line)
 
     yield edit(f"negates {name}", _by(np.negative))
-    yield edit(f"has zeros for {name}", _by(np.zeros_like))
+    yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
     before = region.before(value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"

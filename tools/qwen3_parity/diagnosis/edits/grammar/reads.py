@@ -11,13 +11,14 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.nearest import last_before
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, short
+from qwen3_parity.diagnosis.edits.words import line_of, named, read_line, short
 from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 _WITH_A_NUMBER = frozenset({"add", "sub", "mul", "div"})
 _COMPUTING = (Kind.POINT, Kind.SUM)
+_SUMMED = frozenset({"sum", "mean", "amax", "logsumexp"})
 _JOINED: Mapping[str, Callable[[Array, Array], Array]] = {
     "reads {} times {} in {}": np.multiply,
     "reads {} plus {} in {}": np.add,
@@ -49,7 +50,8 @@ def reads(region: Region) -> Iterator[Edit]:
 
 
 def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
-    op, line, shape = short(node.op), line_of(region, region.sites[site][0]), np.shape(region.base[reads])
+    op, shape = short(node.op), np.shape(region.base[reads])
+    line = read_line(region, region.sites[site][0], reads)
     maker = region.node(reads)
     for place, operand in enumerate(maker.operands if maker is not None else ()):
         if (
@@ -71,9 +73,14 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         inside = region.node(values[0])
         if inside is None or values[0] in (reads, region.value) or values[0] >= max(region.sites[site]):
             continue
-        if _is_float(region, values[0]) and np.shape(region.base[values[0]]) == shape:
+        if _is_float(region, values[0]) and _fits(np.shape(region.base[values[0]]), shape, node):
             says = f"reads {named(region, values[0])} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
+
+
+def _fits(there: tuple[int, ...], shape: tuple[int, ...], node: Node) -> bool:
+    """Whether a value may stand for one of a shape: what is summed may have more channels, as all experts are."""
+    return there == shape or (short(node.op) in _SUMMED and len(shape) > 1 and there[:-1] == shape[:-1])
 
 
 def _for_number(region: Region, site: Site, node: Node, slot: int) -> Iterator[Edit]:
