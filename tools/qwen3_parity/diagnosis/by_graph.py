@@ -14,6 +14,7 @@ from qwen3_golden import Array, Recording
 from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.at_padding import at_padding
 from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
@@ -65,6 +66,11 @@ def diagnose_by_graph(
         faults = _faults(judged, search, int(effort * ENOUGH))
     alone = [part.verdict for part in judged.alone]
     means = [] if faults else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
+    if means and (padding := at_padding(judged)) is not None:
+        there, sentence = padding
+        means = [sentence]
+        with threadpool_limits(1, user_api="blas"):
+            faults = _faults(there, search, int(effort * ENOUGH))
     return Diagnosis(verdicts, alone, faults, [], [], failures=search.failures, meaning=means)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,7 +12,7 @@ from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.slices.run import leaf_values
 from qwen3_parity.slices.source import call_of
 from qwen3_parity.slices.stored import graph_of
-from qwen3_spec.graph import Graph, Line
+from qwen3_spec.graph import Graph, Line, Node
 from qwen3_spec.slices import Slices, chooser, chosen
 
 DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
@@ -59,6 +59,15 @@ class Network:
         """The paths that modules with ops stand in."""
         paths = (path.split(".") for path in self._lines)
         return frozenset(".".join(parts[:count]) for parts in paths for count in range(1, len(parts)))
+
+    @cached_property
+    def users(self) -> Mapping[int, Sequence[Node]]:
+        """The ops that read each value."""
+        users = dict[int, list[Node]]()
+        for node in self.graph.nodes:
+            for read in dict.fromkeys(node.reads):
+                users.setdefault(read, []).append(node)
+        return users
 
     def is_smallest(self, module: str) -> bool:
         """Whether no other module's ops are within a module: a norm, an activation."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,9 +19,11 @@ from detection.ported.run import judged
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit, Free
 from qwen3_parity.diagnosis.edits.grammar.order import order
+from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.single import alike
 from qwen3_parity.diagnosis.edits.words import short
 
 MOE = "model/qwen3_moe_dense_layers"
@@ -144,6 +147,17 @@ def test_all_channels_are_turned_by_frequencies_of_the_whole_head() -> None:
     np.testing.assert_allclose(result, turned(query, np.cos(angles), np.sin(angles)), rtol=1e-6, atol=1e-6)
 
 
+def test_what_two_lines_of_a_function_do_alike_is_one_edit() -> None:
+    """Queries and keys are turned by a line each."""
+    edits = [each for each in places(of_layer()) if isinstance(each, Edit)]
+    for both in alike(edits):
+        parts = [each for each in edits if both.says.startswith(f"{each.says}, in all ")]
+        assert len(both.changes) == len({*parts[0].changes, *parts[-1].changes}) > 1
+    (queries, keys) = (replace(edits[0], changes={site: len}) for site in [*of_layer().sites][:2])
+    assert [{*each.changes} for each in alike([queries, keys])] == [{*queries.changes, *keys.changes}]
+    assert not alike([queries]) and not alike([queries, replace(keys, says="something else")])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "level", "says"),
@@ -154,6 +168,13 @@ def test_all_channels_are_turned_by_frequencies_of_the_whole_head() -> None:
         ("falcon_h1-04", "modules", "reads mamba_hidden_states"),
         ("nemotron-03", "layers", "turns all 10 channels of each head"),
         ("nemotron-04", "layers", "takes no mean off"),
+        ("olmoe-05", "modules", "runs layers.*.post_attention_layernorm on layers.*.mlp"),
+        ("minimax_m2-02", "modules", "reads routing_weights for top_k_weights"),
+        ("deepseek_v2-01", "layers", "transposes, where 2 × 2 are meant, in all 2 lines"),
+        ("glm4_moe-03", "modules", "called at modeling_glm4_moe.py:390"),
+        ("qwen2-04", "layers", "has the first halves of layers.*.mlp.gate_proj and layers.*.mlp.up_proj"),
+        ("gemma4-04", "modules", "4 times the exponents"),
+        ("mamba2-11", "modules", "leaves out mul by dt (line 216), in every step but the first"),
     ],
 )
 def test_what_ports_exchange_is_named(name: str, level: str, says: str) -> None:

@@ -53,15 +53,12 @@ def _variables(network: Network, key: tuple[str, int], numbers: tuple[int, ...])
 
 
 def _is_result(network: Network, value: int) -> bool:
-    """Whether the innermost statement of a model's own gives a value, as the last of its ops."""
-    graph = network.graph
-    node, behind = (
-        graph.node(value),
-        graph.node(value + 1) if value + 1 < len(graph.leaves) + len(graph.nodes) else None,
-    )
+    """Whether the innermost statement of a model's own gives a value: no op of it reads that."""
+    node = network.graph.node(value)
     if node is None or _line_of(node) == 0:
         return False
-    return behind is None or behind.module != node.module or _line_of(behind) != _line_of(node)
+    users = network.users.get(value, ())
+    return all(user.module != node.module or _line_of(user) != _line_of(node) for user in users)
 
 
 def _line_of(node: Node) -> int:
@@ -70,17 +67,12 @@ def _line_of(node: Node) -> int:
 
 def variable(network: Network, value: int) -> str:
     """The variable of the statement whose result a value is, as the innermost function that has one calls it."""
-    node, behind = network.graph.node(value), _behind(network, value)
+    node = network.graph.node(value)
     lines = () if node is None else node.lines
-    following = behind.lines if behind is not None and node is not None and behind.module == node.module else ()
+    users = [user.lines for user in network.users.get(value, ()) if node is not None and user.module == node.module]
     for count in range(len(lines), 0, -1):
-        if following[:count] == lines[:count]:
+        if any(user[:count] == lines[:count] for user in users):
             return ""  # the statement goes on
         if lines[count - 1].file not in NOT_THE_MODELS and (name := assigned(lines[count - 1], network.golden)):
             return name
     return ""
-
-
-def _behind(network: Network, value: int) -> Node | None:
-    graph = network.graph
-    return graph.node(value + 1) if value + 1 < len(graph.leaves) + len(graph.nodes) else None
