@@ -121,7 +121,9 @@ def anew(run: Subject) -> Any:
 
 @cache
 def _judge(family: str) -> Judge:
-    return Judge.of(subject(family), Path(_folder().name))
+    folder = Path(_folder().name) / family  # the next family's golden is none of this one's
+    folder.mkdir()
+    return Judge.of(subject(family), folder)
 
 
 @cache

@@ -9,7 +9,7 @@ from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import alone, later
 from qwen3_parity.diagnosis.edits.words import line_of
-from qwen3_parity.mistakes.ranks import Kind
+from qwen3_parity.mistakes.ranks import COMBINED, Kind
 
 
 def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
@@ -44,7 +44,12 @@ def alike(edits: Iterable[Edit]) -> list[Edit]:
         if line is not None and len(edit.changes) == 1 and all(site.file for site in edit.changes):
             groups.setdefault((edit.name, edit.says, line.file, line.function), []).append(edit)
     return [
-        replace(group[0], says=f"{group[0].says}, in all {len(group)} lines", changes=_all(group))
+        replace(
+            group[0],
+            says=f"{group[0].says}, in all {len(group)} lines",
+            rank=max(group[0].rank, COMBINED),  # of what explains as much a line by itself is plainer
+            changes=_all(group),
+        )
         for group in groups.values()
         if len(_all(group)) > 1
     ]
