@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from transformers.models.qwen3_next import modeling_qwen3_next as modeling
 
 import qwen3_parity
 from detection.families.patch import changed
+from detection.ported.row import rows
+from detection.ported.run import judged
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis import by_graph, diagnose
 from qwen3_parity.diagnosis.at_padding import at_padding
 from qwen3_parity.slices.check import judged_by_graph
 from qwen3_reference.caches import CACHE
@@ -71,19 +71,24 @@ def test_an_honest_run_has_nothing_at_padding(tmp_path: Path) -> None:
     assert at_padding(judged_by_graph(golden(), candidate(tmp_path), weights())) is None
 
 
-@pytest.mark.parametrize("moved", [False, True])
-def test_padding_that_nobody_reads_is_no_cause(tmp_path: Path, moved: bool) -> None:
-    """Other numbers at padding of an MLP, beside a run that is off for another reason or is not."""
-    mine = candidate(tmp_path)
-    pads = golden()["input.attention_mask", 0].array[:, : golden().case.steps[0]] == 0
-    assert pads.any()
+@pytest.mark.slow
+def test_what_moves_no_real_token_is_no_cause() -> None:
+    """Qwen3.5's gate is otherwise at padding as well, and each token has its own."""
+    (row,) = (row for row in rows() if row.name == "qwen3_5-02")
+    result = judged(row, "modules")
+    assert not result.failure, result.failure
+    places = [said.place.rpartition(".")[2] for said in result.said]
+    assert places == ["in_proj_qkv", "in_proj_b", "in_proj_a"]
 
-    def otherwise(name: str, array: Array) -> Array:
-        array = np.array(array)
-        if name.endswith(".mlp.shared_expert.up_proj") and array.shape[:2] == pads.shape:
-            array[pads] += 1
-        return array * (1 + 1e-3 * (moved and name == "logits"))
 
-    tensors = [replace(item, array=otherwise(item.info.name, item.array)) for item in mine]
-    judged = judged_by_graph(golden(), replace(mine, tensors=tensors), weights())
-    assert at_padding(judged) is None
+def test_a_look_at_padding_that_fails_is_told_as_ours_and_the_verdict_stands(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: Any) -> Any:
+        raise ValueError("inhomogeneous")
+
+    monkeypatch.setattr(by_graph, "at_padding", fails)
+    with padding_as_tokens():
+        diagnosis = diagnose(golden(), candidate(tmp_path), weights())
+    assert diagnosis.verdicts.exit_code == 1 and diagnosis.meaning and not diagnosis.faults
+    assert any(line.startswith("harness bug: ") and "inhomogeneous" in line for line in diagnosis.failures)

@@ -66,7 +66,7 @@ def diagnose_by_graph(
         faults = _faults(judged, search, int(effort * ENOUGH))
     alone = [part.verdict for part in judged.alone]
     means = [] if faults else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
-    if means and (padding := at_padding(judged)) is not None:
+    if means and (padding := _padding(judged, search)) is not None:
         there, sentence = padding
         means = [sentence]
         with threadpool_limits(1, user_api="blas"):
@@ -128,6 +128,14 @@ def _searched(
     except Exception as error:  # whatever an edit does, the verdict stands
         search.failures.append(f"harness bug: the edits of {fault.place} failed: {type(error).__name__}: {error}")
         return Searched()
+
+
+def _padding(judged: Judged, search: Search) -> tuple[Judged, str] | None:
+    try:
+        return at_padding(judged)
+    except Exception as error:  # whatever stands at padding, the verdict stands
+        search.failures.append(f"harness bug: padding could not be looked at: {type(error).__name__}: {error}")
+        return None
 
 
 def _agreed(places: Sequence[_Place], network: Network, search: Search) -> list[_Place]:

@@ -70,7 +70,7 @@ def test_a_product_before_the_activation_behind_a_recorded_value() -> None:
 
 
 def test_ops_whose_order_changes_nothing_are_not_exchanged() -> None:
-    for each in order(of_layer()):
+    for each in order(region()):
         assert not re.fullmatch(r"(multiplies by|divides by) \S+ before the product with .*", each.says)
         assert not re.fullmatch(r"adds \S+ before the sum with .*", each.says)
 

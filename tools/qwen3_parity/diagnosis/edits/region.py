@@ -225,7 +225,8 @@ class Region:
 
     def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
         """A value by its name in `sources` or `later_sources`, also as a draw has it. Raises `KeyError` without one."""
-        value, slices = {**self.later_sources, **self.sources}[name], self.network.slices
+        slices = self.network.slices
+        value = self.sources[name] if name in self.sources else self.later_sources[name]
         if value in slices.recorded:
             return slices.recorded[value]
         between = Region(self.network, value, self.key)
