@@ -70,8 +70,8 @@ def _moves(part: Alone, first: tuple[str, int], network: Network) -> bool:
     value, target = network.graph.taps[key], network.graph.taps[first]
     if network.candidate[key].array.shape != golden[key].array.shape or not network.candidate[key].is_float:
         return False
-    right = np.where(counted(golden[key], golden), slices.value(value), slices.recorded[value])
-    before, after = slices.value(target), slices.value(target, instead={value: right})
+    mended = np.where(counted(golden[key], golden), slices.value(value), slices.recorded[value])
+    before, after = slices.value(target), slices.value(target, instead={value: mended})
     counts = _real(golden[first], golden)
     dtype = DTYPES[network.candidate[first].info.dtype] if network.narrow else "float32"
     unit = slices.unit(target, before, np.ones(before.shape, bool), dtype)

@@ -1,6 +1,7 @@
 """Two ops in the other order, values of a layer read for others, other channels turned: each gives what NumPy gives.
 
-It runs `edits.sources`, and of the grammar `grammar.order`, `grammar.reads` and `grammar.rotations`, too.
+It runs `edits.sources` and `edits.nearest`, and of the grammar `grammar.order`, `grammar.reads` and
+`grammar.rotations`, too.
 """
 
 from __future__ import annotations
