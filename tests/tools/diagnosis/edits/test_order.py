@@ -7,6 +7,7 @@ It runs `edits.sources` and `edits.nearest`, and of the grammar `grammar.order`,
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -19,8 +20,8 @@ from detection.ported.row import rows
 from detection.ported.run import judged
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
 from qwen3_parity.diagnosis.edits.grammar.order import order
-from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.region import Region
@@ -148,12 +149,28 @@ def test_all_channels_are_turned_by_frequencies_of_the_whole_head() -> None:
     np.testing.assert_allclose(result, turned(query, np.cos(angles), np.sin(angles)), rtol=1e-6, atol=1e-6)
 
 
+def test_of_more_tokens_than_are_looked_for_no_channels_are_turned_by_positions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    here = region(f"{ATTENTION}.o_proj", of=honest(MODULES))
+    whole = next(each for each in rotations(here) if each.says.startswith("turns all "))
+    assert here.edited(whole) is not None
+    monkeypatch.setattr(sys.modules[rotations.__module__], "_MOST", 1)
+    assert here.edited(whole) is None
+
+
+def test_frequencies_that_begin_with_0_have_no_base() -> None:
+    here = honest(MODULES)
+    (leaf,) = (leaf for name, leaf in here.graph.leaves.items() if name.endswith("inv_freq"))
+    of = region("model.rotary_emb", of=here)
+    assert list(frequencies(of))
+    of.base[leaf] = np.array([0, 1, 0.1, 0.01])
+    assert not list(frequencies(of))
+
+
 def test_what_two_lines_of_a_function_do_alike_is_one_edit() -> None:
     """Queries and keys are turned by a line each."""
-    edits = [each for each in places(of_layer()) if isinstance(each, Edit)]
-    for both in alike(edits):
-        parts = [each for each in edits if both.says.startswith(f"{each.says}, in all ")]
-        assert len(both.changes) == len({*parts[0].changes, *parts[-1].changes}) > 1
+    edits = [each for each in reads(of_layer()) if isinstance(each, Edit)]
     (queries, keys) = (replace(edits[0], changes={site: len}) for site in [*of_layer().sites][:2])
     assert [{*each.changes} for each in alike([queries, keys])] == [{*queries.changes, *keys.changes}]
     assert not alike([queries]) and not alike([queries, replace(keys, says="something else")])

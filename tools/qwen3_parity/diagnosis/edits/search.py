@@ -125,10 +125,10 @@ def _fitting(
     near = list(_near(at, takewhile(lambda _: not taps.over(), edits), said))
     near.sort(key=lambda pair: (not pair[0].whole, pair[1].rank))
     rest = [target for target in taps.wrong if target is not at]
-    has_one = bool(before)
+    tried = len(before)
     for nearness, edit in near[:_BEST]:
-        if not has_one or not taps.over():
-            has_one = True
+        if not tried or not taps.over():
+            tried += 1
             yield _everywhere(edit, at, nearness, rest, taps.passing)
 
 

@@ -64,7 +64,7 @@ def _of_other_bases(
 
 def _decreasing(values: Array) -> bool:
     """Whether frequencies decrease; those of channels that are not turned are 0."""
-    if np.ndim(values) != 1:
+    if np.ndim(values) != 1 or not len(values) or values[0] == 0:
         return False
     turned = values[values != 0]
     return len(turned) > 1 and bool((np.diff(turned) < 0).all() and turned[-1] > 0)

@@ -17,6 +17,8 @@ from qwen3_spec.graph import Node, Ref
 
 _FARTHEST = 1 << 13
 """Positions that are looked for behind an angle."""
+_MOST = 1 << 10
+"""Tokens whose positions are looked for: a table of all of them is made."""
 _SAME = 1e-5
 """How far an angle may be from its position's."""
 
@@ -129,6 +131,8 @@ def _all_of_them(call: Call, turned: _Turned, head: Array) -> Array:
     """By frequencies of the whole head, and positions that the first frequency, 1, shows."""
     cos, sin = (np.asarray(call.env.get(x, call.region.base[x])) for x in (turned.cos, turned.sin))
     first = np.arctan2(sin[..., 0], cos[..., 0])
+    if first.size > _MOST:
+        raise ValueError("too many tokens to look for each one's position")
     positions = np.arange(_FARTHEST)
     position = np.abs(np.exp(1j * positions) - np.exp(1j * first)[..., None]).argmin(-1)
     width, bases = head.shape[-1], config_numbers(call.region.network.config)
