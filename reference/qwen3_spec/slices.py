@@ -5,20 +5,20 @@ The unit of an element is how far it scatters over a few draws of noise, see `qw
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from qwen3_spec.arithmetic import Array
+from qwen3_spec.arithmetic import FLOAT64, Array
 from qwen3_spec.aten import TRUTH, Kind, Numbers, kernel_of
-from qwen3_spec.aten.noise import ROUNDOFF, Noise, draws
+from qwen3_spec.aten.noise import ROUNDOFF, Noise, Truth, draws
 from qwen3_spec.graph import Graph, Node, Ref
 
-DRAWS = 8
-"""Draws of a unit: fewer scatter themselves."""
+DRAWS = (2, 4, 8)
+"""Draws of a unit: fewer scatter themselves, but may tell what is right, since all make it at least half as large."""
 _NEIGHBOURS = 0.3
 """How much of its row's unit an element has at least: eight draws may all come out small."""
 _SPREAD = 0.58
@@ -68,7 +68,12 @@ class Slices:
     @cached_property
     def draws(self) -> Sequence[Noise]:
         """The draws that units come from."""
-        return draws(DRAWS, narrow=self.narrow)
+        return draws(DRAWS[-1], narrow=self.narrow)
+
+    @cached_property
+    def _truth(self) -> Numbers:
+        """float64, beside whose large products the draws compute theirs."""
+        return Truth(FLOAT64, self.draws[0].roundings, self.draws[0].bases)
 
     @cached_property
     def _input_made(self) -> list[int]:
@@ -153,7 +158,7 @@ class Slices:
     def value(self, value: int, noise: Noise | None = None, instead: Mapping[int, Array] | None = None) -> Array:
         """A value from the nearest recorded ones, some of them `instead` as recorded: in float64, or in a draw."""
         values = {**self._fixed(noise), **self.start(self.reads(value), noise, instead)}
-        numbers: Numbers = TRUTH if noise is None else noise
+        numbers = noise or self._truth
         return np.asarray(self.graph.run(values, self.order(value), numbers, self.choices)[value])
 
     def every(self, targets: Collection[int], noise: Noise | None = None) -> dict[int, Array]:
@@ -173,24 +178,32 @@ class Slices:
         Nobody may write to it: the latest are held.
         """
         held = self._latest.get(value)
-        if held is not None and held.is_of(truth, counts, dtype):
-            return held.unit
+        if held is None or not held.is_of(truth, counts, dtype):
+            *_, unit = self.units(value, truth, counts, dtype)
+            return unit
+        return held.unit
+
+    def units(self, value: int, truth: Array, counts: Array, dtype: str = "float32") -> Iterator[Array]:
+        """The unit by a few draws, by more, and by all of them: for who stops as soon as an element is surely right."""
         squares = np.zeros(truth.shape)
-        with np.errstate(all="ignore"):
-            for noise in self.draws:
+        for number, noise in enumerate(self.draws, 1):
+            with np.errstate(all="ignore"):
                 squares += np.square(self.value(value, noise) - truth)
-            unit = np.sqrt(squares / len(self.draws))
-            unit = np.hypot(unit, _SPREAD * ROUNDOFF[dtype] * np.abs(truth))
-        unit = np.where(counts & np.isfinite(unit), unit, 0)
-        if truth.ndim:
-            among = np.maximum(counts.sum(-1, keepdims=True), 1)
-            unit = np.hypot(unit, _NEIGHBOURS * np.sqrt(np.square(unit).sum(-1, keepdims=True) / among))
-        unit = np.asarray(unit + _SMALLEST)
+            if number not in DRAWS:
+                continue
+            with np.errstate(all="ignore"):
+                unit = np.sqrt(squares / number)
+                unit = np.hypot(unit, _SPREAD * ROUNDOFF[dtype] * np.abs(truth))
+            unit = np.where(counts & np.isfinite(unit), unit, 0)
+            if truth.ndim:
+                among = np.maximum(counts.sum(-1, keepdims=True), 1)
+                unit = np.hypot(unit, _NEIGHBOURS * np.sqrt(np.square(unit).sum(-1, keepdims=True) / among))
+            unit = np.asarray(unit + _SMALLEST)
+            yield unit
         self._latest.pop(value, None)
         self._latest[value] = _Unit(truth, counts, dtype, unit)
         while sum(held.size for held in self._latest.values()) > _HELD:
             del self._latest[next(iter(self._latest))]
-        return unit
 
 
 def _wide(value: Array) -> Array:

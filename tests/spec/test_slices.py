@@ -10,7 +10,7 @@ import pytest
 from qwen3_spec.arithmetic import Array
 from qwen3_spec.cells import Positions, judged
 from qwen3_spec.graph import Graph, Node, Ref
-from qwen3_spec.slices import Slices, chooser
+from qwen3_spec.slices import DRAWS, Slices, chooser
 
 
 def node(op: str, *operands: Any, dtype: str = "float32", shape: tuple[int | None, ...] = (None, None)) -> Node:
@@ -119,6 +119,16 @@ def test_units_are_drawn_once_for_each_value_and_what_it_is_said_to_be() -> None
     assert all(unit is held for unit, held in zip(units, again, strict=True))
     fewer = slices.unit(4, slices.value(4), ALL & np.asarray([True, False]))
     assert fewer is not units[1] and (fewer != units[1]).any()
+
+
+def test_a_unit_by_more_draws_is_never_much_smaller_than_by_few() -> None:
+    slices = of({})
+    truth = slices.value(6)
+    few, more, every = slices.units(6, truth, ALL)
+    assert DRAWS == (2, 4, 8) and slices.unit(6, truth, ALL) is every
+    assert (every >= few / 2).all() and (every >= more / np.sqrt(2)).all()
+    assert (few != more).any() and (more != every).any()
+    assert 0.5 < few.mean() / every.mean() < 1.5  # the same unit, and not a sum that grows with draws
 
 
 def test_what_is_held_of_units_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,6 +26,32 @@ _APPROXIMATED = 4 * 2.0**-24
 
 
 @dataclass(frozen=True)
+class Truth(Numbers):
+    """float64 that leaves `roundings` and `bases` to the draws of the same values."""
+
+    roundings: MutableMapping[Product, Array] = field(default_factory=dict, repr=False)
+    bases: MutableMapping[Product, large.Base] = field(default_factory=dict, repr=False)
+    node: int = 0
+    part: int = 0
+
+    def at(self, value: int) -> Truth:
+        """The truth of a node."""
+        return Truth(self.arithmetic, self.roundings, self.bases, value)
+
+    def piece(self, number: int) -> Truth:
+        """The truth of a part of the node's product."""
+        return replace(self, part=number)
+
+    def large(self, left: Array, right: Array) -> Array:
+        """A product with a large matrix; a node's first is held, for draws and for who asks again."""
+        key = self.node, self.part, left.shape, right.shape
+        base = self.bases.get(key)
+        if base is not None and large.is_of(base, left, right) and np.array_equal(base.left, left):
+            return base.product
+        return large.product(left, right) if key in self.roundings else _as_base(self, key, left, right)
+
+
+@dataclass(frozen=True)
 class Noise(Numbers):
     """One draw. `narrow`: bfloat16 and float16 of the graph are that; else all floats are float32's.
 
@@ -121,11 +147,7 @@ class Noise(Numbers):
             return large.beside(base, left)
         if key in self.roundings:
             return large.product(left, right)
-        product, drift = large.products(left, right)
-        self.roundings[key] = np.sqrt(drift)
-        if product.size <= large.HELD:
-            self.bases[key] = large.Base(left, right, product)
-        return product
+        return _as_base(self, key, left, right)
 
     def sum(self, value: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
         """A sum whose partial sums were rounded, in any order."""
@@ -146,6 +168,14 @@ class Noise(Numbers):
             return sums
         steps = self.moved(np.zeros_like(sums), ROUNDOFF["float32"] * np.abs(sums))
         return np.asarray(sums + np.cumsum(steps, axis))
+
+
+def _as_base(numbers: Truth | Noise, key: Product, left: Array, right: Array) -> Array:
+    product, drift = large.products(left, right)
+    numbers.roundings[key] = np.sqrt(drift)
+    if product.size <= large.HELD:
+        numbers.bases[key] = large.Base(left, right, product)
+    return product
 
 
 def _lost(terms: Array) -> Array:

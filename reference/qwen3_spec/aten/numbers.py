@@ -73,12 +73,16 @@ class Numbers:
         left = a[None] if a.ndim == 1 else a
         right = b[:, None] if b.ndim == 1 else b
         if self.arithmetic is FLOAT64_SUMS and large.is_large(right):
-            product = large.product(left, right)
+            product = self.large(left, right)
         else:
             product = self.arithmetic.matmul(self.lifted(left), self.lifted(right))
         if b.ndim == 1:
             product = product[..., 0]
         return product[..., 0, :] if a.ndim == 1 and b.ndim > 1 else product[..., 0] if a.ndim == 1 else product
+
+    def large(self, left: Array, right: Array) -> Array:
+        """The product `[…, k]` and `[k, n]` with a matrix that is too large to become float64 as a whole."""
+        return large.product(left, right)
 
     def sum(self, value: Array, axes: tuple[int, ...], *, keepdims: bool = False) -> Array:
         """The sum over some axes."""

@@ -55,6 +55,36 @@ def test_draws_scatter_as_they_do_alone() -> None:
 
 
 @pytest.mark.usefixtures("small_is_large")
+def test_draws_begin_from_the_product_that_is_the_truth(monkeypatch: pytest.MonkeyPatch) -> None:
+    here, products, whole = slices(), list[tuple[int, ...]](), large.products
+
+    def counting(a: Array, b: Array) -> tuple[Array, Array]:
+        products.append(b.shape)
+        return whole(a, b)
+
+    monkeypatch.setattr(large, "products", counting)
+    monkeypatch.setattr(large, "product", None)  # no draw computes another
+    truth = here.value(6)
+    np.testing.assert_array_equal(here.value(6), truth)
+    moved(here)
+    assert products == [(600, 40), (40, 7)]
+
+
+@pytest.mark.usefixtures("small_is_large")
+def test_the_truth_of_other_values_is_theirs() -> None:
+    here, x = slices(), np.ones((2, 3, 600), np.float32)
+    recorded = Slices(here.graph, here.leaves, {4: np.zeros_like(x)})
+    first = recorded.value(5)
+    np.testing.assert_allclose(
+        recorded.value(5, instead={4: x}) - first,
+        np.broadcast_to(here.leaves[1].astype(np.float64).sum(1), first.shape),
+        rtol=1e-12,
+        atol=1e-12,
+    )
+    np.testing.assert_array_equal(recorded.value(5), first)
+
+
+@pytest.mark.usefixtures("small_is_large")
 def test_a_draw_is_beside_its_own_weight_alone() -> None:
     here = slices()
     before = moved(here)[1]

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import small
 from small import EXPERTS, Change, Values, golden, inputs, recording, run, weights
 
-from qwen3_golden import Array, ParityError, Recording, pb, read, tensor, write
+from qwen3_golden import Array, ParityError, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.check import judged_by_graph
+from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.stored import graph_of
+from qwen3_spec.aten.noise import Noise
+from qwen3_spec.slices import Slices
 
 
 def candidate(leave: tuple[str, ...] = (), **change: Change) -> Recording:
@@ -169,6 +174,39 @@ def test_logits_of_the_last_position_alone_are_judged_as_such(factor: float) -> 
     verdicts = check(golden(), recording(values, "port"), weights())
     assert verdicts.word == ("partial" if factor == 1 else "divergence")
     assert verdicts.wrong_alone == ([] if factor == 1 else ["logits"])
+
+
+@pytest.mark.parametrize(("factor", "judged"), [(1.0, 7), (1.001, 8)])
+def test_what_two_taps_hold_alike_is_judged_once(factor: float, judged: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(small._TAPS, "head", 17)
+    values, asked = run({}), list[str]()
+    both = recording({**values, "head": values["logits"]}, "qwen3_reference", {"logits": pb.Floor(rms=1, max=1, row=1)})
+
+    def counting(item: Tensor, *more: Any) -> Alone:
+        asked.append(item.info.name)
+        return judge(item, *more)
+
+    monkeypatch.setattr("qwen3_parity.slices.check.judge", counting)
+    head = (values["logits"] * np.float32(factor)).astype(np.float32)
+    verdicts = check(both, recording({**values, "head": head}, "port"), weights())
+    assert len(asked) == judged and len(verdicts.taps) == 8
+    assert verdicts.wrong_alone == ([] if factor == 1 else ["head"])
+
+
+@pytest.mark.parametrize(("factor", "draws"), [(1.0, 2), (1.001, 8)])
+def test_what_few_draws_tell_to_be_right_asks_for_no_more(
+    factor: float, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    drawn, value = set[int](), Slices.value
+
+    def counting(here: Slices, number: int, noise: Noise | None = None, **more: Any) -> Array:
+        if noise is not None and number == 15:
+            drawn.add(noise.draw)
+        return value(here, number, noise, **more)
+
+    monkeypatch.setattr(Slices, "value", counting)
+    verdicts = check(golden(), candidate(mixed=times("layers.0.experts", factor)), weights())
+    assert len(drawn) == draws and verdicts.wrong_alone == ([] if factor == 1 else ["layers.0.experts"])
 
 
 def test_what_is_not_finite_is_infinitely_wrong_and_what_reads_it_is_not_judged() -> None:

@@ -72,14 +72,30 @@ def judged_by_graph(
     )
     if weights is None:
         return Judged(_with_first_bad(verdicts))
-    net, alone = network(expected, actual, weights), list[Alone]()
+    net = network(expected, actual, weights)
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
-        for item in both:
-            alone.append(judge(actual[item.key], item, counted(item, expected), net))
+        alone = _each(both, expected, actual, net)
     verdicts = _with_alone(verdicts, [part.verdict for part in alone])
     if not net.narrow:  # half precision hides small changes of a weight, which its digest alone tells
         verdicts = _with_parameters_excused(verdicts, graph, expected, actual, weights)
     return Judged(verdicts, net, alone)
+
+
+def _each(both: Sequence[Tensor], golden: Recording, candidate: Recording, net: Network) -> list[Alone]:
+    """Each tap alone; a value that two taps hold alike, as `lm_head` and `logits` do, is judged once."""
+    alone, latest = list[Alone](), dict[int, tuple[Tensor, Array, Alone]]()
+    for item in both:
+        actual, counts, value = candidate[item.key], counted(item, golden), net.value(item)
+        if value in latest:
+            tap, judged, verdict = latest[value]
+            same = tap.info.dtype == actual.info.dtype and np.array_equal(judged, counts)
+            if same and np.array_equal(tap.array, actual.array, equal_nan=actual.is_float):
+                name, step = item.key
+                alone.append(replace(verdict, verdict=replace(verdict.verdict, name=name, step=step)))
+                continue
+        alone.append(judge(actual, item, counts, net))
+        latest[value] = actual, counts, alone[-1]
+    return alone
 
 
 def _with_parameters_excused(
