@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -95,6 +95,8 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
     network = judged.network
     if network is None:
         return []
+    every = [part.verdict for part in judged.alone if not part.verdict.reason]
+    right = {network.graph.taps[verdict.name, verdict.step] for verdict in every if verdict.passed}
     places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
     for place, parts in groups.items():
         wrong = [part for part in parts if not part.verdict.passed]
@@ -110,21 +112,28 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
         passing = [part.verdict for part in parts if part.verdict.passed]
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
-        searched = _searched(fault, network, list(known.values()), search, max(until - work, until // _LEAST))
+        searched = _searched(fault, network, list(known.values()), search, right, max(until - work, until // _LEAST))
         work += searched.work
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
         replace(_explained(part, network), cut=part.searched.stopped and search.cut)
-        for part in _agreed(places, network, search)
+        for part in _agreed(places, network, search, right)
     ]
 
 
 def _searched(
-    fault: Fault, network: Network, known: Sequence[Edit], search: Search, until: int = ENOUGH, *, new: bool = True
+    fault: Fault,
+    network: Network,
+    known: Sequence[Edit],
+    search: Search,
+    right: Collection[int],
+    until: int = ENOUGH,
+    *,
+    new: bool = True,
 ) -> Searched:
     try:
-        return explain(fault, network, known, until, search.over, new=new)
+        return explain(fault, network, known, until, search.over, new=new, right=right)
     except Exception as error:  # whatever an edit does, the verdict stands
         search.failures.append(f"harness bug: the edits of {fault.place} failed: {type(error).__name__}: {error}")
         return Searched()
@@ -138,7 +147,7 @@ def _padding(judged: Judged, search: Search) -> tuple[Judged, str] | None:
         return None
 
 
-def _agreed(places: Sequence[_Place], network: Network, search: Search) -> list[_Place]:
+def _agreed(places: Sequence[_Place], network: Network, search: Search, right: Collection[int]) -> list[_Place]:
     """What explains one place alone gives way to an edit of another place that explains both: one mistake, not two."""
     agreed = list(places)
     for number, place in enumerate(agreed):
@@ -151,7 +160,7 @@ def _agreed(places: Sequence[_Place], network: Network, search: Search) -> list[
         counts = Counter(each.edit.says for each in others)
         edits = {each.edit.says: each.edit for each in others
                  if counts[each.edit.says] > 1 or each.said.rank <= mine[0].said.rank}  # fmt: skip
-        shared = _searched(place.fault, network, [*edits.values()], search, new=False)
+        shared = _searched(place.fault, network, [*edits.values()], search, right, new=False)
         if shared.fitting and shared.fitting[0].order[:3] <= mine[0].order[:3]:
             agreed[number] = place._replace(searched=replace(place.searched, fitting=shared.fitting))
     return agreed

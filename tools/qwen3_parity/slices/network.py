@@ -47,7 +47,7 @@ class Network:
         return {}
 
     @cached_property
-    def _lines(self) -> Mapping[str, Iterable[Line]]:
+    def lines(self) -> Mapping[str, Iterable[Line]]:
         """The lines of each module's own ops."""
         lines = dict[str, dict[Line, None]]()
         for node in self.graph.nodes:
@@ -57,7 +57,7 @@ class Network:
     @cached_property
     def _around(self) -> frozenset[str]:
         """The paths that modules with ops stand in."""
-        paths = (path.split(".") for path in self._lines)
+        paths = (path.split(".") for path in self.lines)
         return frozenset(".".join(parts[:count]) for parts in paths for count in range(1, len(parts)))
 
     @cached_property
@@ -71,14 +71,14 @@ class Network:
 
     def is_smallest(self, module: str) -> bool:
         """Whether no other module's ops are within a module: a norm, an activation."""
-        return module in self._lines and module not in self._around
+        return module in self.lines and module not in self._around
 
     def call_of(self, module: str) -> Line | None:
         """The line of source that calls a module in the one around it; None where the source is not there."""
         if module not in self._calls:
             around, _, name = module.rpartition(".")
-            within = (lines for path, lines in self._lines.items() if path.startswith(f"{around}."))
-            near = self._lines.get(around) or dict.fromkeys(line for lines in within for line in lines)
+            within = (lines for path, lines in self.lines.items() if path.startswith(f"{around}."))
+            near = self.lines.get(around) or dict.fromkeys(line for lines in within for line in lines)
             self._calls[module] = call_of(name, near, self.golden)
         return self._calls[module]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
@@ -42,16 +42,24 @@ def line_of(file: str, code: str, golden: Recording, function: str = "", after: 
 def call_of(name: str, around: Iterable[Line], golden: Recording) -> Line | None:
     """The line that calls a module by its attribute's name, in a function that has one of the lines `around`.
 
-    None where no such line is there, or where `text_of` is empty.
+    Of several the first in a branch that ran, as far as the lines tell. None where no such line is there, or where
+    `text_of` is empty.
     """
     for file, numbers in _by_file(around).items():
         lines = _of_the_golden(file, golden)
         for first, last, function in _functions(file) if lines else ():
             if any(first <= number <= last for number in numbers):
-                for number in range(first, last + 1):
-                    if f"self.{name}(" in lines[number - 1]:
-                        return Line(file, number, function)
+                calls = [number for number in range(first, last + 1) if f"self.{name}(" in lines[number - 1]]
+                ran = [number for number in calls if _may_have_run(number, numbers, _branches(file))]
+                if calls:
+                    return Line(file, (ran or calls)[0], function)
     return None
+
+
+def _may_have_run(number: int, ran: Collection[int], branches: Iterable[tuple[int, int]]) -> bool:
+    """Whether each branch that a line stands in has a line that `ran`."""
+    around = (part for part in branches if part[0] <= number <= part[1])
+    return all(any(first <= other <= last for other in ran) for first, last in around)
 
 
 def assigned(line: Line, golden: Recording) -> str:
@@ -115,6 +123,13 @@ def _functions(file: str) -> tuple[tuple[int, int, str], ...]:
     """First line, last line and name of every function of a file of transformers, an outer one before those in it."""
     return tuple((node.lineno, node.end_lineno or node.lineno, node.name) for node in ast.walk(_parsed(file))
                  if isinstance(node, ast.FunctionDef))  # fmt: skip
+
+
+@cache
+def _branches(file: str) -> tuple[tuple[int, int], ...]:
+    """First and last line of what each `if` and each `else` of a file runs."""
+    bodies = (body for part in ast.walk(_parsed(file)) if isinstance(part, ast.If) for body in (part.body, part.orelse))
+    return tuple((body[0].lineno, body[-1].end_lineno or body[-1].lineno) for body in bodies if body)
 
 
 @cache

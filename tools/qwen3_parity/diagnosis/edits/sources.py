@@ -10,7 +10,8 @@ from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import assigned
 from qwen3_spec.graph import Node
 
-NOT_THE_MODELS = OF_TORCH | {"steps.py", "activations.py"}
+ACTIVATIONS = "activations.py"
+NOT_THE_MODELS = OF_TORCH | {"steps.py", ACTIVATIONS}
 """Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 

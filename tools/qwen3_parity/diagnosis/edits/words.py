@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from qwen3_parity.diagnosis.edits.edit import Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import OF_TORCH
-from qwen3_parity.diagnosis.edits.sources import NOT_THE_MODELS, variable
+from qwen3_parity.diagnosis.edits.sources import ACTIVATIONS, NOT_THE_MODELS, variable
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import operand
 from qwen3_spec.graph import Line, Node, Ref
@@ -110,11 +110,18 @@ def _model_lines(node: Node) -> list[Line]:
 
 def _written(node: Node, network: Network) -> Written | None:
     """The model's own line of an op, else the line that calls its module; None where neither is known."""
-    lines = _model_lines(node)
+    lines = [*node.lines] if _is_formula(node, network) else _model_lines(node)
     call = network.call_of(node.module) if network.is_smallest(node.module) else None
     if not lines:
         return None if call is None else Written(call)
     return Written(lines[-1], _caller(lines) if len(lines) > 1 else call if call != lines[-1] else None)
+
+
+def _is_formula(node: Node, network: Network) -> bool:
+    """Whether an op is one of several that an activation is written with, whose lines say which."""
+    if not node.lines or node.lines[-1].file != ACTIVATIONS:
+        return False
+    return len({line for line in network.lines[node.module] if line.file == ACTIVATIONS}) > 1
 
 
 def _caller(lines: Sequence[Line]) -> Line:

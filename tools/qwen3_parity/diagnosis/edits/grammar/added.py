@@ -41,16 +41,25 @@ def added(region: Region) -> Iterator[Edit]:
     yield from _norms(region, norms)
 
 
+def unweighted(region: Region) -> Mapping[str, Callable[[Array], Array]]:
+    """Norms without a weight, by name, with the config's epsilon."""
+    eps = max((value for key, value in config_numbers(region.network.config).items() if _EPS in key), default=0.0)
+
+    def by_rms(x: Array) -> Array:
+        return np.asarray(x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + eps))
+
+    return {"a norm": by_rms, "a LayerNorm": lambda x: by_rms(x - np.mean(x, -1, keepdims=True))}
+
+
 def _of_size_1(region: Region) -> Iterator[Edit]:
     """Rows of a product, or of its heads, that a norm without a weight runs on: V as Q and K, say."""
-    eps = max((value for key, value in config_numbers(region.network.config).items() if _EPS in key), default=0.0)
     for site, places in reversed(region.sites.items()):
         node, base = region.node(places[0]), region.base[places[0]]
         heads = node is not None and short(node.op) == "transpose" and np.ndim(base) == _HEADS
         if node is not None and (heads or short(node.op) == "linear"):
-            says = f"runs a norm without a weight on the result of {short(node.op)}"
-            change = _behind(lambda x: x / np.sqrt(np.mean(np.square(x), -1, keepdims=True) + eps))
-            yield Edit("edit.added", says, COMBINED, {site: change}, line_of(region, places[0]))
+            for name, norm in unweighted(region).items():
+                says = f"runs {name} without a weight on the result of {short(node.op)}"
+                yield Edit("edit.added", says, COMBINED, {site: _behind(norm)}, line_of(region, places[0]))
 
 
 def _biases(region: Region) -> Iterator[Edit]:

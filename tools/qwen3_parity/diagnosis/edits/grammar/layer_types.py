@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Edit
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import site_of
 from qwen3_parity.diagnosis.edits.words import line_of
@@ -27,11 +27,17 @@ def layer_types(region: Region) -> Iterator[Edit]:
             groups.setdefault(region.module_of(value), []).append(value)
     every = [value for values in groups.values() for value in values]
     for values in [every, *groups.values()] if len(groups) > 1 else groups.values():
-        sites = [site_of(node, graph) for value in values if (node := graph.node(value)) is not None]
+        sites = [_site(region, value, node) for value in values if (node := graph.node(value)) is not None]
         says = f"reads what {_listed(region, values)} as a layer of another type does{_types(region, values[0])}"
         changes = dict.fromkeys([site for site in sites if site in region.sites], _of_another)
         if changes:
             yield Edit("edit.layer_type", says, PLAIN + 1, changes, line_of(region, values[-1]))
+
+
+def _site(region: Region, value: int, node: Node) -> Site:
+    """An op's, or a recorded value's."""
+    name = region.tap_names.get(value, "") if value in region.leaves else ""
+    return Site("", 0, opened(name)) if name else site_of(node, region.network.graph)
 
 
 def _listed(region: Region, values: Sequence[int]) -> str:

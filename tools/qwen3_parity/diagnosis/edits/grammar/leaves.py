@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
-from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS
+from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
@@ -63,6 +63,8 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
                 yield Edit("edit.reads", says, COMBINED, {site: _on_sum_with(source)}, line)
     for words, function in FUNCTIONS.items():
         yield edit(f"runs {words} on {name}", _by(function), RARE + 1)
+    for words, function in unweighted(region).items():
+        yield edit(f"runs {words} without a weight on {name}", _by(function), RARE + 1)
     for narrow, function in NARROW if name.startswith("cache.") else ():
         yield edit(f"holds {name} in {narrow}", _by(function))
     if base.ndim > 2 and base.shape[-1] == base.shape[-2]:

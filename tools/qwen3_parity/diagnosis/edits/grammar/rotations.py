@@ -1,7 +1,8 @@
-"""Other channels that RoPE turns, where it is to turn a part of each head: the last, pairs of the whole head, all."""
+"""Other channels that RoPE turns: the last, pairs of the whole head, all, or a part where it is to turn all."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -35,26 +36,48 @@ class _Turned(NamedTuple):
     is_first: bool
 
 
+_PARTS = (0.5, 0.25, 0.75)
+"""What part of a head is turned where all of it is to be."""
+_PRODUCTS = frozenset({"matmul", "bmm", "mul"})
+
+
 def rotations(region: Region) -> Iterator[Edit]:
-    """Every head whose turned part is joined with one that passes."""
+    """Every head whose turned part is joined with one that passes, and every head that is turned as a whole."""
     changes, lines = dict[str, dict[Site, Change]](), dict[str, Written | None]()
     for site, values in region.sites.items():
-        turned = _turned(region, values[-1])
-        if turned is None:
-            continue
-        width, size = np.shape(region.base[turned.head])[-1], np.shape(region.base[turned.part])[-1]
-        which = "last" if turned.is_first else "first"
-        meant = "first" if turned.is_first else "last"
-        says = {f"turns the {which} {size} channels of each head, not the {meant}": _ends,
-                f"takes channels {width // 2} apart for pairs, half of the whole head, not {size // 2}": _wide_pairs,
-                f"turns all {width} channels of each head, not {size} of them": _all_of_them}  # fmt: skip
-        for words, function in says.items():
-            yield Edit("edit.rotation", words, RARE, {site: _by(function)}, line_of(region, values[-1]))
-            changes.setdefault(words, {})[site] = _by(function)
-            lines[words] = line_of(region, values[-1])
+        for words, change, line in (*_of_a_part(region, values[-1]), *_of_all(region, values[-1])):
+            yield Edit("edit.rotation", words, RARE, {site: change}, line)
+            changes.setdefault(words, {})[site] = change
+            lines[words] = line
     for words, every in changes.items():
         if len(every) > 1:
             yield Edit("edit.rotation", f"{words}, in all {len(every)} lines", RARE, every, lines[words])
+
+
+def _of_a_part(region: Region, value: int) -> Iterator[tuple[str, Change, Written | None]]:
+    """Other channels than the part that is turned."""
+    turned = _turned(region, value)
+    if turned is not None:
+        width, size = np.shape(region.base[turned.head])[-1], np.shape(region.base[turned.part])[-1]
+        which, meant = ("last", "first") if turned.is_first else ("first", "last")
+        line = line_of(region, value)
+        yield f"turns the {which} {size} channels of each head, not the {meant}", _by(_ends), line
+        half = f"takes channels {width // 2} apart for pairs, half of the whole head, not {size // 2}"
+        yield half, _by(_wide_pairs), line
+        every = f"turns all {width} channels of each head, not {size} of them"
+        yield every, _by(_all_of_them), line_of(region, _angles(region, turned.cos, value))
+
+
+def _of_all(region: Region, value: int) -> Iterator[tuple[str, Change, Written | None]]:
+    """A part alone of a head that is turned as a whole."""
+    whole = _whole(region, value)
+    if whole is None:
+        return
+    head, cos, _ = whole
+    for part in _PARTS:
+        width, line = np.shape(region.base[head])[-1], line_of(region, _angles(region, cos, value))
+        words = f"turns {_turned_of(width, part)} channels of each head, not all {width}"
+        yield words, _part_of_them(part), line
 
 
 def _turned(region: Around, value: int) -> _Turned | None:
@@ -96,6 +119,51 @@ def _maker(region: Around, operand: object, op: str) -> Node | None:
     return node if node is not None and short(node.op) == op else None
 
 
+def _turned_of(width: int, part: float) -> int:
+    """How many channels a part of a head has, as they are cut into pairs."""
+    return 2 * math.ceil(int(width * part) / 2)
+
+
+def _angles(region: Around, table: int, otherwise: int) -> int:
+    """The product of positions and frequencies that a table comes from, where it was not recorded."""
+    value, node = table, region.node(table)
+    while node is not None and node.reads:
+        if short(node.op) in _PRODUCTS and len(node.reads) > 1:
+            return value
+        value, node = node.reads[0], region.node(node.reads[0])
+    return otherwise
+
+
+def _whole(region: Around, value: int) -> tuple[int, int, int] | None:
+    """The head, cosines and sines of `x cos + rotated(x) sin`; None for another sum."""
+    node = region.node(value)
+    products = [_maker(region, x, "mul") for x in node.operands] if node is not None and short(node.op) == "add" else []
+    for product, crossed in (products, products[::-1]) if len(products) == 2 else ():
+        for place, x in enumerate(product.operands if product is not None and crossed is not None else ()):
+            cos, sides = (product.operands[1 - place] if product is not None else None), crossed and crossed.operands
+            behind = region.downstream([x.value]) if isinstance(x, Ref) else []
+            sines = [y.value for y in sides or () if isinstance(y, Ref) and y.value not in behind]
+            joined = [_maker(region, y, "cat") for y in sides or () if isinstance(y, Ref) and y.value in behind]
+            is_turn = len(sines) == len(joined) == 1 and joined[0] is not None
+            if is_turn and isinstance(x, Ref) and isinstance(cos, Ref) and cos.value not in behind:
+                return x.value, cos.value, sines[0]
+    return None
+
+
+def _part_of_them(part: float) -> Change:
+    """The first channels of a head turned by the frequencies of so many."""
+
+    def change(call: Call) -> Array:
+        turned = _whole(call.region, call.value)
+        if turned is None:
+            raise ValueError("nothing is turned here")
+        head, cos, sin = (np.asarray(call.env.get(x, call.region.base[x])) for x in turned)
+        dim, size = int(head.shape[-1] * part), _turned_of(head.shape[-1], part)
+        return np.concatenate([_turned_anew(call, head[..., :size], cos, sin, dim), head[..., size:]], -1)
+
+    return change
+
+
 def _by(function: Callable[[Call, _Turned, Array], Array]) -> Change:
     def change(call: Call) -> Array:
         turned = _turned(call.region, call.value)
@@ -128,18 +196,22 @@ def _wide_pairs(call: Call, turned: _Turned, head: Array) -> Array:
 
 
 def _all_of_them(call: Call, turned: _Turned, head: Array) -> Array:
-    """By frequencies of the whole head, and positions that the first frequency, 1, shows."""
     cos, sin = (np.asarray(call.env.get(x, call.region.base[x])) for x in (turned.cos, turned.sin))
+    return _turned_anew(call, head, cos, sin, head.shape[-1])
+
+
+def _turned_anew(call: Call, head: Array, cos: Array, sin: Array, dim: int) -> Array:
+    """By the frequencies of so many channels, and positions that the tables' first frequency, 1, shows."""
     first = np.arctan2(sin[..., 0], cos[..., 0])
     if first.size > _MOST:
         raise ValueError("too many tokens to look for each one's position")
     positions = np.arange(_FARTHEST)
     position = np.abs(np.exp(1j * positions) - np.exp(1j * first)[..., None]).argmin(-1)
-    width, bases = head.shape[-1], config_numbers(call.region.network.config)
+    bases = config_numbers(call.region.network.config)
     base = next((value for key, value in bases.items() if key.rpartition(".")[2].endswith("theta")), None)
     if base is None or np.abs(np.exp(1j * position) - np.exp(1j * first)).max() > _SAME:
         raise ValueError("the base, or where a token stands, is not known")
-    frequencies = base ** (-np.arange(0, width, 2) / width)
+    frequencies = base ** (-np.arange(0, dim, 2) / dim)
     angles = position[..., None] * np.concatenate([frequencies, frequencies])
     scale = np.hypot(cos[..., :1], sin[..., :1])
     left, right = np.split(head, 2, -1)

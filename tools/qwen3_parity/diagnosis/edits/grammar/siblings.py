@@ -9,13 +9,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.activation import gelu_tanh
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
-from qwen3_spec.aten import TRUTH, kernel_of
+from qwen3_spec.aten import TRUTH, Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
+from qwen3_spec.slices import chooser
 
 
 def siblings(region: Region) -> Iterator[Edit]:
@@ -34,6 +36,29 @@ def siblings(region: Region) -> Iterator[Edit]:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
+    yield from _activations(region)
+
+
+def _activations(region: Region) -> Iterator[Edit]:
+    """Modules of several ops that take each number by itself, as GELU by tanh is written, with their siblings."""
+    for site, every in region.blocks.items():
+        block = every[-1]
+        nodes = [node for value in block.values if (node := region.node(value)) is not None]
+        kernels = [kernel_of(node.op) for node in nodes]
+        inside = {block.begin, *block.values}
+        if site.file != MODULE or not all(kernel is not None and kernel.kind in _BY_ITSELF for kernel in kernels):
+            continue
+        if sum(kernel is not None and kernel.kind is Kind.POINT for kernel in kernels) > 1 and all(
+            inside.issuperset(node.reads) for node in nodes
+        ):
+            line = caller_line(region, block.end, site.op)
+            for name, function in ACTIVATIONS.items():
+                says = f"has {name} for what {site.op.removeprefix('model.')} computes"
+                yield Edit("edit.sibling", says, PLAIN, {site: _of_block(function)}, line)
+
+
+def _of_block(function: Callable[[Array], Array]) -> Change:
+    return lambda call: function(np.asarray(call.env[call.region.block_of(call.value, call.site).begin]))
 
 
 def _kernel(op: str) -> Callable[..., Array]:
@@ -45,6 +70,7 @@ def _kernel(op: str) -> Callable[..., Array]:
 softmax: Callable[..., Array] = _kernel("softmax")
 """Of an array along an axis."""
 ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
+    "nothing": lambda x: x,
     "silu": _kernel("silu"),
     "exact gelu": _kernel("gelu"),
     "gelu by tanh": gelu_tanh,
@@ -58,7 +84,6 @@ ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
     "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
     "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
     "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
-    "nothing": lambda x: x,
     "silu twice": lambda x: _kernel("silu")(_kernel("silu")(x)),
 }
 """Functions of a number by itself, by name."""
@@ -122,8 +147,12 @@ def _without_index(place: int) -> Change:
 
 
 def _divided_by_sum(call: Call) -> Array:
-    maker = _maker(call, call.node)
-    if maker is None or not maker.op.startswith("topk") or call.operands[1] != 0:
+    """The values of a topk, or what its indices take elsewhere."""
+    node, graph = call.node, call.region.network.graph
+    index = node.operands[2] if node is not None and node.op.startswith("gather") else None
+    maker = _maker(call, node)
+    chosen_here = maker is not None and maker.op.startswith("topk") and call.operands[1] == 0
+    if not chosen_here and (not isinstance(index, Ref) or chooser(graph, index.value) is None):
         raise ValueError("nothing was chosen here")
     chosen = np.asarray(call.plain())
     return np.asarray(chosen / chosen.sum(-1, keepdims=True))
@@ -303,6 +332,7 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes the next best": _next_best,
         "leaves the last of the chosen out": _fewer,
     },
+    "gather": {"divides the chosen by their sum": _divided_by_sum},
     "getitem": {
         "takes the chosen of what stands before its scores": _before_choosing,
         "divides the chosen by their sum": _divided_by_sum,
@@ -312,6 +342,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "sums what stands before alone": lambda call: call.plain() - call.operands[0],
     },
 }
+_BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE})
+"""What ops of an activation are: each number by itself."""
 _EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
 _ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
 

@@ -137,7 +137,10 @@ def _again(slot: int) -> Change:
     return lambda call: call.plain() * call.operands[slot]
 
 
-def _of_cat(_region: Region, node: Node, base: Array) -> Iterator[Changed]:
+def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
+    makers = [region.node(part.value) for part in node.operands[0] if isinstance(part, Ref)]
+    if len(makers) == 2 and [maker is not None and short(maker.op) == "neg" for maker in makers].count(True) == 1:
+        yield Changed("edit.negated", "has the minus at the other half of cat: its result is negated", _negated, PLAIN)
     for part in range(min(len(node.operands[0]), 4)):
         yield Changed("edit.left_out", f"hides part {part} of cat", _hidden(part))
     if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
