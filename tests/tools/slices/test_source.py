@@ -9,7 +9,7 @@ from functools import cache
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.slices.source import assigned, line_of, operand, text_of
+from qwen3_parity.slices.source import assigned, call_of, line_of, operand, text_of
 from qwen3_spec.graph import Line
 
 FILE = "modeling_qwen3_moe.py"
@@ -78,3 +78,24 @@ def test_another_version_of_transformers_says_nothing() -> None:
 def test_a_line_beyond_the_file_says_nothing(number: int) -> None:
     assert not assigned(Line(FILE, number, "forward"), golden())
     assert not operand(Line(FILE, number, "forward"), ast.Add, 0, golden())
+
+
+def in_stablelm(code: str) -> Line:
+    here = line_of("modeling_stablelm.py", code, golden())
+    assert here is not None
+    return here
+
+
+@pytest.mark.parametrize(
+    ("ran", "call"),
+    [
+        ("residual + self_attn_output + mlp_output", "self.mlp(hidden_states)"),
+        ("residual = residual + self_attn_output", "self.mlp(self.post_attention_layernorm(residual))"),
+    ],
+)
+def test_of_two_calls_of_a_module_the_one_in_the_branch_that_ran_is_named(ran: str, call: str) -> None:
+    assert call_of("mlp", [in_stablelm(ran)], golden()) == in_stablelm(call)
+
+
+def test_where_no_line_tells_which_branch_ran_the_first_call_is_named() -> None:
+    assert call_of("mlp", [in_stablelm("residual = hidden_states")], golden()) == in_stablelm("self.mlp(hidden_states)")

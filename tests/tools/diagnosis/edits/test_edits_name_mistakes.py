@@ -77,6 +77,7 @@ IN_SOURCE = {
     "a sum for a mean": (NORM, "pow(2).mean(-1, keepdim=True)", "pow(2).sum(-1, keepdim=True)", "sum, no mean"),
     "no root": (NORM, "torch.rsqrt(variance + self", "torch.reciprocal(variance + self", "reciprocal for rsqrt"),
     "halves exchanged": ("rotate_half", "(-x2, x1)", "(x1, -x2)", "parts in the order 1, 0"),
+    "the other half's minus": ("rotate_half", "(-x2, x1)", "(x2, -x1)", "has the minus at the other half of cat"),
     "keys not turned": ("apply_rotary_pos_emb", "(k * cos) + (rotate_half(k) * sin)", "k", "line 79 of apply_rotary"),
     "scale left out": ("eager_attention_forward", ".transpose(2, 3)) * scaling", ".transpose(2, 3))", "mul by 0.5"),
     "keys tiled": ("repeat_kv", "[:, :, None, :, :].expand(batch, num_key_value_heads, n_rep, slen, head_dim)",

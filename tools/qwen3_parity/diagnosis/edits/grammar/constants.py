@@ -153,7 +153,8 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
     if value:
         yield 1.0, ""
         yield 0.0, ""
-        yield -value, ""
+        if value != 1:  # a factor that does nothing is not written with a minus
+            yield -value, ""
         yield value * value, ", its square"
         if value > 0:
             yield math.sqrt(value), ", its root"

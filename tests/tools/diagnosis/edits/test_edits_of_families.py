@@ -1,0 +1,36 @@
+"""What the committed goldens' networks do not have – half heads, activations of several ops, norms without weights.
+
+It runs `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on mistakes of
+`detection.ported`, and what chooses the line: `slices.source`, `edits.words`, `edits.explain`.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from detection.ported.row import rows
+from detection.ported.run import judged
+
+SAID = {
+    "dots1-01": ("divides the chosen by their sum, at modeling_dots1.py:304 in forward",),
+    "phi-03": ("has x · sigmoid(1.702 x) for what layers.*.mlp.activation_fn computes",),
+    "apertus-01": ("has nothing for softplus, in all 2 lines, at activations.py:283 in _xielu_python",),
+    "minimax_m2-03": ("turns 6 channels of each head, not all 10, in all 2 lines, at modeling_minimax_m2.py:188",),
+    "nemotron-03": ("turns all 10 channels of each head, not 6 of them, in all 2 lines, at modeling_nemotron.py:125",),
+    "bamba-04": ("has the minus at the other half of cat: its result is negated, at modeling_bamba.py:103",),
+    "modernbert-02": ("reads what rotary_emb gives as a layer of another type does: full_attention for",),
+    "modernbert-04": ("runs a LayerNorm without a weight on layers.*.attn_norm",),
+    "cohere-04": ("at modeling_cohere.py:126 in forward, called at modeling_cohere.py:335",) * 2,
+    "stablelm-02": ("in forward, called at modeling_stablelm.py:368",) * 2,
+}
+"""By the row's name what the first answer to each wrong place says."""
+
+
+@pytest.mark.sample(every=10)
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_otherwise_is_said_with_the_line_that_has_it(name: str) -> None:
+    (row,) = (row for row in rows() if row.name == name)
+    answer = judged(row, "modules")
+    assert not answer.failure and len(answer.said) == len(SAID[name])
+    for said, words in zip(answer.said, SAID[name], strict=True):
+        assert words in said.text
