@@ -180,7 +180,8 @@ def _explained(place: _Place, network: Network) -> Explained:
     )
     explanations, no_names = outranked(explanations, no_names, numbers)
     known = bool(explanations) and explanations[0].certain
-    said = [*([] if known else numbers), *no_names, *([] if explanations else _lines(network, value, wrong))]
+    by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
+    said = [*by_weight, *([] if explanations else _lines(network, value, wrong))]
     return Explained(
         fault,
         where,

@@ -69,9 +69,9 @@ class Explained:
         return bool(self.explanations) and not self.explanations[0].fitted
 
 
-_FEW_TAPS, _WRONG_ALIKE = 0.2, 0.4
-"""What an explanation of few taps tells: less than where the error is, more than how large it is; and what another
-wrong tap tells."""
+_FEW_TAPS, _WRONG_ALIKE, _WHOLE_TAPS = 0.2, 0.4, 0.8
+"""What an explanation of few taps tells: less than where the error is, more than how large it is; what another wrong
+tap tells; and what a plain edit of a line tells that gives every number of some taps, as of the first step alone."""
 
 
 _MAPS = ("from.", "cache.slot_map", "cache.stale")
@@ -111,7 +111,9 @@ def outranked(
 
 
 def _few(explanation: Explanation) -> Finding:
-    return Finding("fit.few_taps", f"{_at(explanation)} ({explanation.name})", _FEW_TAPS)
+    is_edit = explanation.name.startswith("edit.") and explanation.rank.kind <= Kind.RARE
+    weight = _WHOLE_TAPS if is_edit and explanation.whole and not explanation.contradicted else _FEW_TAPS
+    return Finding("fit.few_taps", f"{_at(explanation)} ({explanation.name})", weight)
 
 
 def _at(explanation: Explanation) -> str:

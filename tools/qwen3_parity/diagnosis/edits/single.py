@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import combinations
 
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import alone, later
 from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.mistakes.ranks import COMBINED, Kind
+
+_THREE = 3
 
 
 def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
@@ -37,22 +40,35 @@ def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
 
 
 def alike(edits: Iterable[Edit]) -> list[Edit]:
-    """Edits that say the same of several lines of one function, at all of them: queries and keys are made alike."""
+    """Edits that say the same of several lines of one function, at all of them: queries and keys are made alike.
+
+    Of three lines at any two as well: keys and values, and not queries.
+    """
     groups = dict[tuple[str, str, str, str], list[Edit]]()
     for edit in edits:
         line = None if edit.line is None else edit.line.line
         if line is not None and len(edit.changes) == 1 and all(site.file for site in edit.changes):
             groups.setdefault((edit.name, edit.says, line.file, line.function), []).append(edit)
+    several = [group for group in groups.values() if len(_all(group)) > 1]
+    two_of_three = [sorted(pair, key=_number) for group in several if len(group) == _THREE
+                    for pair in combinations(group, 2)]  # fmt: skip
     return [
-        replace(
-            group[0],
-            says=f"{group[0].says}, in all {len(group)} lines",
-            rank=max(group[0].rank, COMBINED),  # of what explains as much a line by itself is plainer
-            changes=_all(group),
-        )
-        for group in groups.values()
-        if len(_all(group)) > 1
+        *(_at_once(group, f"all {len(group)} lines") for group in several),
+        *(_at_once(pair, f"lines {_number(pair[0])} and {_number(pair[1])}") for pair in two_of_three),
     ]
+
+
+def _at_once(group: Sequence[Edit], where: str) -> Edit:
+    return replace(
+        group[0],
+        says=f"{group[0].says}, in {where}",
+        rank=max(group[0].rank, COMBINED),  # of what explains as much a line by itself is plainer
+        changes=_all(group),
+    )
+
+
+def _number(edit: Edit) -> int:
+    return 0 if edit.line is None else edit.line.line.number
 
 
 def _all(group: Iterable[Edit]) -> dict[Site, Change]:

@@ -15,8 +15,8 @@ from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE
 
-_ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax"})
-"""Ops whose results people run something on."""
+_ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax", "getitem"})
+"""Ops whose results people run something on; a part of a split is one, too."""
 _MOST_PARTS = 64
 _EPS, _HEADS = "_eps", 4
 """What a key of the config has that is a norm's epsilon; the axes of heads by themselves."""
@@ -29,8 +29,9 @@ def added(region: Region) -> Iterator[Edit]:
         if node is None or short(node.op) not in _ON or not isinstance(base, np.ndarray) or not base.ndim:
             continue
         line, op = line_of(region, places[0]), short(node.op)
+        result = f"part {site.operands[-1]}" if op == "getitem" else f"the result of {op}"
         for name, function in FUNCTIONS.items():
-            yield Edit("edit.added", f"runs {name} on the result of {op}", COMBINED, {site: _behind(function)}, line)
+            yield Edit("edit.added", f"runs {name} on {result}", COMBINED, {site: _behind(function)}, line)
         if op == "linear":
             says = "scales what linear reads to length 1"
             yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)

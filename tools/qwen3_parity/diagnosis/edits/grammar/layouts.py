@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import permutations, product
+from itertools import combinations, permutations, product
 from typing import Any
 
 import numpy as np
@@ -188,22 +188,29 @@ def _pairs(region: Region) -> Iterator[Edit]:
 
 
 def _splits(region: Region) -> Iterator[Edit]:
-    """The two parts of a split in each other's place, or every second number for the halves."""
+    """Two parts of a split in each other's place, or every second number for the halves; one alone may be here."""
+    done = set[Site]()
     for site, places in region.sites.items():
         node = region.node(places[0])
-        if node is None or short(node.op) != "getitem" or site.operands[-1] != "0":
+        parts = region.base.get(node.reads[0]) if node is not None and short(node.op) == "getitem" else None
+        if not isinstance(parts, list | tuple) or not site.operands[-1].isdigit() or not 1 < len(parts) <= _MOST_PARTS:
             continue
-        second = site._replace(operands=(*site.operands[:-1], "1"))
-        parts = region.base.get(node.reads[0])
-        if second not in region.sites or not isinstance(parts, list | tuple) or len(parts) != 2:
+        each = [site._replace(operands=(*site.operands[:-1], str(part))) for part in range(len(parts))]
+        if each[0] in done:
             continue
+        done.add(each[0])
         line = line_of(region, places[0])
-        says = "has the two parts in each other's place"
-        yield Edit("edit.order", says, RARE, {site: _taken(1), second: _taken(0)}, line)
-        says = "cuts the second part off first: the parts begin at the other's length"
-        yield Edit("edit.order", says, RARE, {site: _cut_second_first(0), second: _cut_second_first(1)}, line)
-        says = "takes every second number for the halves"
-        yield Edit("edit.pairs", says, RARE, {site: _dealt(0), second: _dealt(1)}, line)
+        for low, high in combinations(range(len(parts)), 2):
+            which = "the two parts" if len(parts) == 2 else f"parts {low} and {high} of {len(parts)}"
+            if len(parts) == 2 or np.shape(parts[low]) == np.shape(parts[high]):
+                changes = {each[low]: _taken(high), each[high]: _taken(low)}
+                yield Edit("edit.order", f"has {which} in each other's place", RARE, changes, line)
+        if len(parts) == 2:
+            first, second = each
+            says = "cuts the second part off first: the parts begin at the other's length"
+            yield Edit("edit.order", says, RARE, {first: _cut_second_first(0), second: _cut_second_first(1)}, line)
+            says = "takes every second number for the halves"
+            yield Edit("edit.pairs", says, RARE, {first: _dealt(0), second: _dealt(1)}, line)
 
 
 def _cut_second_first(part: int) -> Change:
@@ -220,10 +227,11 @@ def _cut_second_first(part: int) -> Change:
 
 def _dealt(part: int) -> Change:
     def change(call: Call) -> Array:
+        cut = call.region.network.graph.node(call.node.reads[0]) if call.node is not None else None
         first, last = call.operands[0]
-        axis = next((a for a in range(first.ndim - 1, -1, -1) if first.shape[a] > 1), 0)
-        whole = np.concatenate([first, last], axis)
-        return np.take(whole, range(part, whole.shape[axis], 2), axis)
+        axis = cut.named.get("dim", (*cut.operands, 0, 0)[2]) if cut is not None else 0
+        whole = np.concatenate([first, last], int(axis))
+        return np.take(whole, range(part, whole.shape[int(axis)], 2), int(axis))
 
     return change
 

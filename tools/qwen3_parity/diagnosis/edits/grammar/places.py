@@ -8,7 +8,7 @@ from itertools import combinations, islice
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.nearest import nearest
 from qwen3_parity.diagnosis.edits.region import Region
@@ -18,7 +18,6 @@ from qwen3_spec.graph import Node, Ref
 
 _SHAPING = frozenset({"view", "unsafe_view", "reshape"})
 _TURNING = frozenset({"transpose", "permute"})
-_COPYING = frozenset({"clone", "contiguous", "to_copy"})
 _MOST = 150
 """Pairs of values that may stand in each other's place."""
 
@@ -31,6 +30,9 @@ def places(region: Region) -> Iterator[Edit]:
         node = region.node(every[0])
         if node is not None and short(node.op) in _SHAPING:
             yield from _shapes(region, site, node, every[0])
+        if node is not None and short(node.op) in _TURNING:
+            says = "leaves the exchange of axes out, the numbers in its shape as they lie"
+            yield Edit("edit.transposed", says, RARE, {site: _unturned}, line_of(region, every[0]))
 
 
 def _handed_on(region: Region) -> Iterator[Site]:
@@ -151,10 +153,7 @@ def _shapes(region: Region, site: Site, node: Node, value: int) -> Iterator[Edit
         return
     before: tuple[int, ...] = np.shape(region.base[source.value])
     after: tuple[int, ...] = np.shape(region.base[value])
-    line, turned = line_of(region, value), _turned(region, source.value)
-    if turned is not None:
-        says = f"leaves the exchange of axes out before {short(node.op)}"
-        yield Edit("edit.transposed", says, RARE, {site: _unturned}, line_of(region, turned))
+    line = line_of(region, value)
     if len(after) == len(before) + 1 and after[:-2] == before[:-1] and min(after[-2:]) > 1:
         says = f"cuts channels into {after[-1]} × {after[-2]} and transposes, where {after[-2]} × {after[-1]} are meant"
         yield Edit("edit.transposed", says, RARE, {site: _cut_transposed}, line)
@@ -163,25 +162,8 @@ def _shapes(region: Region, site: Site, node: Node, value: int) -> Iterator[Edit
         yield Edit("edit.transposed", says, RARE, {site: _joined_transposed}, line)
 
 
-def _turned(region: Around, value: int) -> int | None:
-    """The value before a change of shape whose axes are turned; copies between are looked through."""
-    node = region.node(value)
-    while node is not None and short(node.op) not in _TURNING:
-        source = node.operands[0]
-        if short(node.op) not in _COPYING or not isinstance(source, Ref):
-            return None
-        value, node = source.value, region.node(source.value)
-    return None if node is None else value
-
-
 def _unturned(call: Call) -> Array:
-    operand = call.node.operands[0] if call.node is not None else None
-    turned = _turned(call.region, operand.value) if isinstance(operand, Ref) else None
-    node = None if turned is None else call.region.node(turned)
-    source = None if node is None else node.operands[0]
-    if not isinstance(source, Ref):
-        raise ValueError("nothing is turned before it")
-    return np.reshape(np.asarray(call.env[source.value]), np.shape(call.plain()))
+    return np.reshape(np.asarray(call.operands[0]), np.shape(call.plain()))
 
 
 def _cut_transposed(call: Call) -> Array:

@@ -212,7 +212,10 @@ def _turned_anew(call: Call, head: Array, cos: Array, sin: Array, dim: int) -> A
     if base is None or np.abs(np.exp(1j * position) - np.exp(1j * first)).max() > _SAME:
         raise ValueError("the base, or where a token stands, is not known")
     frequencies = base ** (-np.arange(0, dim, 2) / dim)
-    angles = position[..., None] * np.concatenate([frequencies, frequencies])
     scale = np.hypot(cos[..., :1], sin[..., :1])
-    left, right = np.split(head, 2, -1)
-    return np.asarray(scale * (head * np.cos(angles) + np.concatenate([-right, left], -1) * np.sin(angles)))
+    angles = position[..., None] * frequencies
+    in_pairs = np.array_equal(cos[..., ::2], cos[..., 1::2])
+    cut = head.reshape(*head.shape[:-1], *((-1, 2) if in_pairs else (2, -1)))
+    left, right = np.moveaxis(cut, -1 if in_pairs else -2, 0) * scale
+    both = left * np.cos(angles) - right * np.sin(angles), right * np.cos(angles) + left * np.sin(angles)
+    return np.stack(both, -1 if in_pairs else -2).reshape(head.shape)
