@@ -95,8 +95,7 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
     network = judged.network
     if network is None:
         return []
-    every = [part.verdict for part in judged.alone if not part.verdict.reason]
-    right = {network.graph.taps[verdict.name, verdict.step] for verdict in every if verdict.passed}
+    passed = _passed(judged.alone, network)
     places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
     for place, parts in groups.items():
         wrong = [part for part in parts if not part.verdict.passed]
@@ -112,14 +111,20 @@ def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
         passing = [part.verdict for part in parts if part.verdict.passed]
         fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
-        searched = _searched(fault, network, list(known.values()), search, right, max(until - work, until // _LEAST))
+        searched = _searched(fault, network, list(known.values()), search, passed, max(until - work, until // _LEAST))
         work += searched.work
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
         replace(_explained(part, network), cut=part.searched.stopped and search.cut)
-        for part in _agreed(places, network, search, right)
+        for part in _agreed(places, network, search, passed)
     ]
+
+
+def _passed(alone: Sequence[Alone], network: Network) -> frozenset[int]:
+    """The values of taps that were judged and are right by themselves."""
+    verdicts = (part.verdict for part in alone if not part.verdict.reason and part.verdict.passed)
+    return frozenset(network.graph.taps[verdict.name, verdict.step] for verdict in verdicts)
 
 
 def _searched(
@@ -127,13 +132,13 @@ def _searched(
     network: Network,
     known: Sequence[Edit],
     search: Search,
-    right: Collection[int],
+    passed: Collection[int],
     until: int = ENOUGH,
     *,
     new: bool = True,
 ) -> Searched:
     try:
-        return explain(fault, network, known, until, search.over, new=new, right=right)
+        return explain(fault, network, known, until, search.over, new=new, passed=passed)
     except Exception as error:  # whatever an edit does, the verdict stands
         search.failures.append(f"harness bug: the edits of {fault.place} failed: {type(error).__name__}: {error}")
         return Searched()
@@ -147,7 +152,7 @@ def _padding(judged: Judged, search: Search) -> tuple[Judged, str] | None:
         return None
 
 
-def _agreed(places: Sequence[_Place], network: Network, search: Search, right: Collection[int]) -> list[_Place]:
+def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: Collection[int]) -> list[_Place]:
     """What explains one place alone gives way to an edit of another place that explains both: one mistake, not two."""
     agreed = list(places)
     for number, place in enumerate(agreed):
@@ -160,7 +165,7 @@ def _agreed(places: Sequence[_Place], network: Network, search: Search, right: C
         counts = Counter(each.edit.says for each in others)
         edits = {each.edit.says: each.edit for each in others
                  if counts[each.edit.says] > 1 or each.said.rank <= mine[0].said.rank}  # fmt: skip
-        shared = _searched(place.fault, network, [*edits.values()], search, right, new=False)
+        shared = _searched(place.fault, network, [*edits.values()], search, passed, new=False)
         if shared.fitting and shared.fitting[0].order[:3] <= mine[0].order[:3]:
             agreed[number] = place._replace(searched=replace(place.searched, fitting=shared.fitting))
     return agreed

@@ -59,7 +59,7 @@ def call_of(name: str, around: Iterable[Line], golden: Recording) -> Line | None
 def _may_have_run(number: int, ran: Collection[int], branches: Iterable[tuple[int, int]]) -> bool:
     """Whether each branch that a line stands in has a line that `ran`."""
     around = (part for part in branches if part[0] <= number <= part[1])
-    return all(any(first <= other <= last for other in ran) for first, last in around)
+    return all(any(first <= each <= last for each in ran) for first, last in around)
 
 
 def assigned(line: Line, golden: Recording) -> str:

@@ -29,6 +29,12 @@ SAID = {
     "diffllama-02": ("takes every second number for the halves, at modeling_diffllama.py:299",),
     "lfm2_moe-02": ("has parts 0 and 1 of 3 in each other's place, at modeling_lfm2_moe.py:438",),
     "lfm2_moe-03": ("runs silu on part 0, at modeling_lfm2_moe.py:438",),
+    "opt-04": (
+        "adds decoder.layers.*.self_attn.out_proj to what decoder.layers.*.self_attn_layer_norm reads",
+        *("reads what decoder.layers.*.self_attn_layer_norm reads, not what it gives",) * 3,
+        "runs decoder.layers.*.final_layer_norm on decoder.layers.*.self_attn_layer_norm, not on what it reads",
+        "reads decoder.layers.*.self_attn_layer_norm for hidden_states (line 234) in add",
+    ),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }
 """By the row's name what the first answer to each wrong place says."""

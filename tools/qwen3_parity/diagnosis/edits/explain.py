@@ -29,11 +29,11 @@ def explain(
     late: Callable[[], bool] = lambda: False,
     *,
     new: bool = True,
-    right: Collection[int] = (),
+    passed: Collection[int] = (),
 ) -> Searched:
     """The edits that give the candidate's numbers at a fault's taps; `known` ones explain other faults.
 
-    `right` are the values of taps that are right by themselves: who reads what they read has it, and reads it wrong.
+    `passed` are the values of taps that are right by themselves: who reads what they read has it, and reads it wrong.
     No more are looked for after `until`, in counted work, or where it is `late`; without `new` ones the known alone.
     """
     targets, passing = _targets(fault.wrong, network), _targets(fault.passing, network)
@@ -43,7 +43,7 @@ def explain(
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
     alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
-    return replace(searched, fitting=[_said(fitting, fault, network, right) for fitting in alike])
+    return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
 
 
 def _shortly(number: re.Match[str]) -> str:
@@ -56,12 +56,12 @@ def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
     return [each for each in targets if each is not None]
 
 
-def _said(fitting: Fitting, fault: Fault, network: Network, right: Collection[int]) -> Fitting:
+def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[int]) -> Fitting:
     """With the place, the line and its code, and what is seen otherwise."""
     said, written = replace(fitting.said, place=fault.place), fitting.edit.line
     first = target(network, *fitting.said.taps[0])
     if written is not None and first is not None:
-        written = _read_by_others(fitting.edit, first, right) or written
+        written = _read_by_others(fitting.edit, first, passed) or written
     otherwise = None if first is None else visibility(first.region, fitting.edit)
     if otherwise is not None:
         said = replace(said, says=f"{said.says}: {otherwise.says}")
@@ -76,13 +76,13 @@ def _said(fitting: Fitting, fault: Fault, network: Network, right: Collection[in
     return fitting._replace(said=said)
 
 
-def _read_by_others(edit: Edit, target: Target, right: Collection[int]) -> Written | None:
+def _read_by_others(edit: Edit, target: Target, passed: Collection[int]) -> Written | None:
     """The line that reads a recorded value, where another tap that is right reads it, too; None for other edits."""
     region = target.region
     values = [value for site in edit.changes for value in (() if site.file else region.at(site))]
     if len(values) != 1 or len(edit.changes) != 1 or values[0] not in region.network.slices.recorded:
         return None
-    if not any(values[0] in region.network.slices.reads(value) for value in right if value != region.value):
+    if not any(values[0] in region.network.slices.reads(value) for value in passed if value != region.value):
         return None
     readers = region.users.get(values[0], ())
     return read_line(region, readers[0], values[0]) if readers else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -223,8 +224,13 @@ class Region:
         every = sources(self.network, self.key, self._behind, self._inside, later=True)
         return {name: value for name, value in every.items() if value in self._behind and value != self.value}
 
-    def source(self, name: str, numbers: Numbers = TRUTH) -> Array:
-        """A value by its name in `sources` or `later_sources`, also as a draw has it. Raises `KeyError` without one."""
+    def source(self, name: str, numbers: Numbers = TRUTH, shape: tuple[int, ...] | None = None) -> Array:
+        """A value by its name in `sources` or `later_sources`, also as a draw has it, brought into a shape if asked.
+
+        Raises `KeyError` without one.
+        """
+        if shape is not None:
+            return np.reshape(self.source(name, numbers), shape)
         slices = self.network.slices
         value = self.sources[name] if name in self.sources else self.later_sources[name]
         if value in slices.recorded:
@@ -238,10 +244,10 @@ class Region:
         return self._between[value]
 
     def sources_of(self, shape: tuple[int, ...]) -> list[str]:
-        """The names in `sources` of values of a shape."""
+        """The names in `sources` of values of a shape, or of one whose rows are flattened there or here."""
         nodes = ((name, self.network.graph.node(value)) for name, value in self.sources.items())
         fits = [name for name, node in nodes if node is None or _may_be(node.shape, shape)]
-        return [name for name in fits if np.shape(self.source(name)) == shape]
+        return [name for name in fits if is_like(np.shape(self.source(name)), shape)]
 
     @cached_property
     def counterparts(self) -> Mapping[int, Counterpart]:
@@ -378,4 +384,12 @@ def _equal(result: Any, base: Any) -> bool:
 
 def _may_be(sizes: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
     """Whether a shape is one of a graph's, where inputs decide sizes that it leaves open."""
-    return len(sizes) == len(shape) and all(size in (None, here) for size, here in zip(sizes, shape, strict=True))
+    if len(sizes) != len(shape):
+        return bool(shape) and sizes[-1:] == shape[-1:]
+    return all(size in (None, here) for size, here in zip(sizes, shape, strict=True))
+
+
+def is_like(there: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    """Whether a shape is another one, or has the same rows in one axis which the other has in two."""
+    flattened = len(there) != len(shape) and there[-1:] == shape[-1:] and math.prod(there) == math.prod(shape)
+    return there == shape or (flattened and min(len(there), len(shape)) > 1)

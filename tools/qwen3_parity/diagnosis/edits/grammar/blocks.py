@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, Written, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
-from qwen3_parity.diagnosis.edits.region import SMALL, Region
+from qwen3_parity.diagnosis.edits.region import SMALL, Region, is_like
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
 from qwen3_spec.graph import Ref
@@ -130,7 +130,7 @@ def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
         if region.sources[name] != block.begin:
             values[name.removeprefix("model.")] = _source(name)
     for name in region.later_sources if block.end == region.value else ():
-        if np.shape(region.source(name)) == shape:
+        if is_like(np.shape(region.source(name)), shape):
             values[name.removeprefix("model.")] = _source(name)
     for name, of in values.items():
         says = f"runs {where} on {name}, not on what it reads"
@@ -139,7 +139,7 @@ def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
 
 
 def _source(name: str) -> Callable[[Call], Any]:
-    return lambda call: call.region.source(name, call.numbers)
+    return lambda call: call.region.source(name, call.numbers, np.shape(_hands_on(call)))
 
 
 def _value_of(site: Site) -> Callable[[Call], Any]:

@@ -239,7 +239,7 @@ def _on_sum_with(source: str) -> Change:
         before = call.region.before(call.value)
         if before is None:
             raise ValueError("no module reads and gives one shape here")
-        return call.region.once_more(call.value, before[1] + call.region.source(source, call.numbers))
+        return call.region.once_more(call.value, before[1] + call.region.source(source, call.numbers, before[1].shape))
 
     return change
 

@@ -117,13 +117,16 @@ def _earlier(slot: int, place: int) -> Change:
 
 
 def _source(slot: int, name: str) -> Change:
-    return lambda call: _put(call, slot, call.numbers.lifted(call.region.source(name, call.numbers)))
+    return lambda call: _put(call, slot, _like(call, slot, name))
 
 
 def _joined(slot: int, name: str, join: Callable[[Array, Array], Array]) -> Change:
-    return lambda call: _put(
-        call, slot, join(call.operands[slot], call.numbers.lifted(call.region.source(name, call.numbers)))
-    )
+    return lambda call: _put(call, slot, join(call.operands[slot], _like(call, slot, name)))
+
+
+def _like(call: Call, slot: int, name: str) -> Any:
+    """A source in the shape of an operand."""
+    return call.numbers.lifted(call.region.source(name, call.numbers, np.shape(call.operands[slot])))
 
 
 def _inside(slot: int, source: Site) -> Change:

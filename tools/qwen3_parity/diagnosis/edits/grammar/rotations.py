@@ -137,17 +137,27 @@ def _angles(region: Around, table: int, otherwise: int) -> int:
 def _whole(region: Around, value: int) -> tuple[int, int, int] | None:
     """The head, cosines and sines of `x cos + rotated(x) sin`; None for another sum."""
     node = region.node(value)
-    products = [_maker(region, x, "mul") for x in node.operands] if node is not None and short(node.op) == "add" else []
-    for product, crossed in (products, products[::-1]) if len(products) == 2 else ():
-        for place, x in enumerate(product.operands if product is not None and crossed is not None else ()):
-            cos, sides = (product.operands[1 - place] if product is not None else None), crossed and crossed.operands
-            behind = region.downstream([x.value]) if isinstance(x, Ref) else []
-            sines = [y.value for y in sides or () if isinstance(y, Ref) and y.value not in behind]
-            joined = [_maker(region, y, "cat") for y in sides or () if isinstance(y, Ref) and y.value in behind]
-            is_turn = len(sines) == len(joined) == 1 and joined[0] is not None
-            if is_turn and isinstance(x, Ref) and isinstance(cos, Ref) and cos.value not in behind:
-                return x.value, cos.value, sines[0]
+    if node is None or short(node.op) != "add" or len(node.operands) != 2:
+        return None
+    products = [_maker(region, x, "mul") for x in node.operands]
+    for product, crossed in (products, products[::-1]):
+        if product is None or crossed is None:
+            return None
+        for place in (0, 1):
+            head, cos = product.operands[place], product.operands[1 - place]
+            sin = _crossed_by(region, crossed, head) if isinstance(head, Ref) else None
+            if sin is not None and isinstance(cos, Ref) and cos.value not in region.downstream([head.value]):
+                return head.value, cos.value, sin
     return None
+
+
+def _crossed_by(region: Around, product: Node, head: Ref) -> int | None:
+    """What a product multiplies a head's halves by that were joined the other way round; None for another product."""
+    behind = region.downstream([head.value])
+    sides = [side for side in product.operands if isinstance(side, Ref)]
+    sines = [side.value for side in sides if side.value not in behind]
+    joined = [side for side in sides if side.value in behind and _maker(region, side, "cat") is not None]
+    return sines[0] if len(sines) == len(joined) == 1 else None
 
 
 def _part_of_them(part: float) -> Change:
