@@ -78,6 +78,9 @@ def _every_frame() -> Iterator[None]:
         TracerBase._filter_traceback_frames = before  # type: ignore[method-assign]
 
 
+_ACTIVATIONS = "activations.py"
+
+
 def _graph(
     program: torch.export.ExportedProgram,
     names: Sequence[str] | None,
@@ -186,12 +189,26 @@ def _module(node: fx.Node) -> str:
     return str(list(stack.values())[-1][0]) if stack else ""
 
 
+def _file(node: fx.Node) -> str:
+    """The file of the class of an op's module; empty for one that has none."""
+    stack = node.meta.get("nn_module_stack")
+    kind = list(stack.values())[-1][1] if stack else ""
+    path = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
+    return f"{path.split('.')[-2]}.py" if "." in path else ""
+
+
 def _lines(node: fx.Node) -> Iterator[Line]:
-    """From the line of the innermost forward to the line of the function that runs the op."""
+    """From the line of the innermost forward to the line of the function that runs the op.
+
+    An activation that nobody registered, as one that is looked up in a call, is a function of the module around it.
+    """
     trace = _FRAME.findall(node.meta.get("stack_trace") or "")
     frames = [Line(path.rpartition("/")[2], int(line), function) for path, line, function in trace]
     frames = [frame for frame in frames if frame.file not in _WRAPPERS]
-    last = max((place for place, frame in enumerate(frames) if frame.function == "forward"), default=0)
+    inside = _file(node) == _ACTIVATIONS
+    forwards = (place for place, frame in enumerate(frames)
+                if frame.function == "forward" and (inside or frame.file != _ACTIVATIONS))  # fmt: skip
+    last = max(forwards, default=0)
     if frames and frames[last].file in _TORCH_LAYERS and last:
         last -= 1
     yield from frames[last:]

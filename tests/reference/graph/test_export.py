@@ -16,6 +16,7 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
+from transformers.activations import ACT2FN
 from transformers.cache_utils import DynamicCache
 
 from detection.families.models import FAMILIES, result, tiny
@@ -183,6 +184,23 @@ def test_what_is_in_a_helper_says_the_helpers_line() -> None:
     turned = [node for node in prefill("qwen3.Qwen3").graph.nodes if node.op.startswith("neg")]
     assert {node.lines[-1].function for node in turned} == {"rotate_half"}
     assert {node.lines[0].function for node in turned} == {"forward"}
+
+
+class Looked(nn.Module):
+    """An activation that is looked up in a call, and one that is a module of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.act = ACT2FN["gelu"]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.act(ACT2FN["silu"](x))
+
+
+def test_an_activation_that_is_looked_up_has_the_line_that_calls_it_and_a_module_its_own_alone() -> None:
+    looked, module = exported(Looked(), (torch.ones(2, 3),)).nodes
+    assert [line.file for line in looked.lines] == [Path(__file__).name, "activations.py"] and not looked.module
+    assert {line.file for line in module.lines} == {"activations.py"} and module.module == "act"
 
 
 def test_a_slice_is_run_from_the_nearest_known_values() -> None:

@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, o
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
-from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE
 
 _ON = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "div", "softmax", "getitem"})
@@ -120,6 +120,15 @@ def _norms(region: Region, norms: Mapping[Site, Block]) -> Iterator[Edit]:
         if len(changes) > 1:
             line = line_of(region, max(_statistic(region, norms[site]) for site in changes))
             yield Edit("edit.axis", says.format("every norm"), RARE, changes, line)
+    within = dict[str, list[Site]]()
+    for site in norms:
+        within.setdefault(site.op.rpartition(".")[0], []).append(site)
+    for module, sites in within.items():
+        if len(sites) > 1:
+            names = " and ".join(site.op.rpartition(".")[2] for site in sites)
+            says = f"leaves all {len(sites)} norms of {module.removeprefix('model.')} out: {names}"
+            line = caller_line(region, norms[sites[0]].end, sites[0].op)
+            yield Edit("edit.module_left_out", says, RARE, dict.fromkeys(sites, _begin), line)
 
 
 def _statistic(region: Region, block: Block) -> int:

@@ -154,6 +154,9 @@ def _shapes(region: Region, site: Site, node: Node, value: int) -> Iterator[Edit
     before: tuple[int, ...] = np.shape(region.base[source.value])
     after: tuple[int, ...] = np.shape(region.base[value])
     line = line_of(region, value)
+    if len(before) == len(after) + 1 and before[2:] == after[1:] and min(before[:2]) > 1:
+        says = f"joins rows of {before[0]} × {before[1]} in the order of {before[1]} × {before[0]}"
+        yield Edit("edit.transposed", says, RARE, {site: _rows_transposed}, line)
     if len(after) == len(before) + 1 and after[:-2] == before[:-1] and min(after[-2:]) > 1:
         says = f"cuts channels into {after[-1]} × {after[-2]} and transposes, where {after[-2]} × {after[-1]} are meant"
         yield Edit("edit.transposed", says, RARE, {site: _cut_transposed}, line)
@@ -169,6 +172,10 @@ def _unturned(call: Call) -> Array:
 def _cut_transposed(call: Call) -> Array:
     x, (rows, columns) = np.asarray(call.operands[0]), np.shape(call.plain())[-2:]
     return np.swapaxes(x.reshape(*x.shape[:-1], columns, rows), -1, -2)
+
+
+def _rows_transposed(call: Call) -> Array:
+    return np.swapaxes(np.asarray(call.operands[0]), 0, 1).reshape(np.shape(call.plain()))
 
 
 def _joined_transposed(call: Call) -> Array:

@@ -198,15 +198,16 @@ def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     return change
 
 
-def _layer_norm(*, mean: bool, spare: int) -> Change:
-    """A LayerNorm in one op without its mean, or by the deviation of so many numbers less."""
+def _layer_norm(*, mean: bool, spare: int, behind: bool = False) -> Change:
+    """A LayerNorm in one op without its mean, by the deviation of so many numbers less, or with eps behind the root."""
 
     def change(call: Call) -> Array:
         x, _, weight, bias, eps = (*call.operands, None, None, None)[:5]
         x = x - x.mean(-1, keepdims=True) if mean else x
         square = np.square(x).sum(-1, keepdims=True) / (x.shape[-1] - spare)
         eps = call.named.get("eps", 1e-5) if eps is None else eps
-        return np.asarray(x / np.sqrt(square + eps) * (1 if weight is None else weight) + (0 if bias is None else bias))
+        size = np.sqrt(square) + eps if behind else np.sqrt(square + eps)
+        return np.asarray(x / size * (1 if weight is None else weight) + (0 if bias is None else bias))
 
     return change
 
@@ -322,6 +323,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     "layer_norm": {
         "takes no mean off, as an RMSNorm": _layer_norm(mean=False, spare=0),
         "divides by the deviation of one less than the count": _layer_norm(mean=True, spare=1),
+        "divides by the deviation of one less than the count, plus eps": _layer_norm(mean=True, spare=1, behind=True),
+        "adds eps behind the root, not before it": _layer_norm(mean=True, spare=0, behind=True),
     },
     "rsqrt": {"adds eps behind the root, not before it": _eps_behind},
     "sqrt": {"adds eps behind the root, not before it": _eps_behind},

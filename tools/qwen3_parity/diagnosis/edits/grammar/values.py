@@ -21,7 +21,7 @@ NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
 """Narrower types by name."""
 _QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat", "transpose", "embedding"})
 """Ops whose results people keep in integers."""
-_HIDDEN = 1e30
+_HIDDEN, _MASKED = 1e30, 1e4
 ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
@@ -69,6 +69,11 @@ def _changed(region: Region, node: Node, base: Array) -> Iterator[Changed]:
 def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     yield Changed("edit.twice", "adds the second part twice", _added_twice(1))
     yield Changed("edit.twice", "adds the first part twice", _added_twice(0))
+    for slot, operand in enumerate(node.operands[:2]):
+        mask = region.base.get(operand.value) if isinstance(operand, Ref) else None
+        if isinstance(mask, np.ndarray) and mask.size and mask.min() < -_MASKED and mask.max() <= 0:
+            says = "sets what is to be hidden to 0 or 1e-9, not to a large negative number"
+            yield Changed("edit.mask", says, _set_to_0(slot))
     for slot, factor in _factors(region, node) if len(node.operands) == 2 else ():
         says = f"multiplies the other part of add by {factor:.7g}"
         yield Changed("edit.moved", says, _factor_moved(slot, factor, both=False), COMBINED)
@@ -97,6 +102,10 @@ def _of_div(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     if len(node.operands) > 1 and isinstance(node.operands[1], Ref):
         says = f"divides by {named(region, node.operands[1].value)} twice"
         yield Changed("edit.twice", says, lambda call: call.plain() / call.operands[1])
+
+
+def _set_to_0(slot: int) -> Change:
+    return lambda call: np.where(call.operands[slot] > -_MASKED, call.operands[1 - slot], 0.0)
 
 
 def _behind(slot: int) -> Change:
