@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import inspect
 from collections.abc import Sequence
@@ -201,6 +202,24 @@ def test_an_activation_that_is_looked_up_has_the_line_that_calls_it_and_a_module
     looked, module = exported(Looked(), (torch.ones(2, 3),)).nodes
     assert [line.file for line in looked.lines] == [Path(__file__).name, "activations.py"] and not looked.module
     assert {line.file for line in module.lines} == {"activations.py"} and module.module == "act"
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_cycles_are_collected_again_as_before_also_where_a_module_cannot_be_exported(*, collects: bool) -> None:
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        exported(nn.ReLU(), (torch.ones(2),))
+        with pytest.raises(RuntimeError):
+            exported(Refused(), (torch.ones(2),))
+        assert gc.isenabled() == collects
+    finally:
+        (gc.enable if before else gc.disable)()
+
+
+class Refused(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x[: int(x.sum())]
 
 
 def test_a_slice_is_run_from_the_nearest_known_values() -> None:

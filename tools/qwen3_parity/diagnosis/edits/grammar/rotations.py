@@ -22,6 +22,9 @@ _MOST = 1 << 10
 """Tokens whose positions are looked for: a table of all of them is made."""
 _SAME = 1e-5
 """How far an angle may be from its position's."""
+_PARTS = (0.5, 0.25, 0.75)
+"""What part of a head is turned where all of it is to be."""
+_PRODUCTS = frozenset({"matmul", "bmm", "mul"})
 
 
 class _Turned(NamedTuple):
@@ -34,11 +37,6 @@ class _Turned(NamedTuple):
     sin: int
     values: tuple[int, ...]
     is_first: bool
-
-
-_PARTS = (0.5, 0.25, 0.75)
-"""What part of a head is turned where all of it is to be."""
-_PRODUCTS = frozenset({"matmul", "bmm", "mul"})
 
 
 def rotations(region: Region) -> Iterator[Edit]:
@@ -74,10 +72,9 @@ def _of_all(region: Region, value: int) -> Iterator[tuple[str, Change, Written |
     if whole is None:
         return
     head, cos, _ = whole
+    width, line = np.shape(region.base[head])[-1], line_of(region, _angles(region, cos, value))
     for part in _PARTS:
-        width, line = np.shape(region.base[head])[-1], line_of(region, _angles(region, cos, value))
-        words = f"turns {_turned_of(width, part)} channels of each head, not all {width}"
-        yield words, _part_of_them(part), line
+        yield f"turns {_turned_of(width, part)} channels of each head, not all {width}", _part_of_them(part), line
 
 
 def _turned(region: Around, value: int) -> _Turned | None:

@@ -10,7 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import MODULE
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.activation import gelu_tanh
@@ -42,19 +42,19 @@ def siblings(region: Region) -> Iterator[Edit]:
 def _activations(region: Region) -> Iterator[Edit]:
     """Modules of several ops that take each number by itself, as GELU by tanh is written, with their siblings."""
     for site, every in region.blocks.items():
-        block = every[-1]
-        nodes = [node for value in block.values if (node := region.node(value)) is not None]
-        kernels = [kernel_of(node.op) for node in nodes]
-        inside = {block.begin, *block.values}
-        if site.file != MODULE or not all(kernel is not None and kernel.kind in _BY_ITSELF for kernel in kernels):
-            continue
-        if sum(kernel is not None and kernel.kind is Kind.POINT for kernel in kernels) > 1 and all(
-            inside.issuperset(node.reads) for node in nodes
-        ):
-            line = caller_line(region, block.end, site.op)
+        if site.file == MODULE and _takes_each_number(region, every[-1]):
+            line = caller_line(region, every[-1].end, site.op)
             for name, function in ACTIVATIONS.items():
                 says = f"has {name} for what {site.op.removeprefix('model.')} computes"
                 yield Edit("edit.sibling", says, PLAIN, {site: _of_block(function)}, line)
+
+
+def _takes_each_number(region: Region, block: Block) -> bool:
+    """Whether a block has several ops, each of numbers by themselves, and reads nothing else."""
+    nodes = [node for value in block.values if (node := region.node(value)) is not None]
+    kinds = [kernel.kind for node in nodes if (kernel := kernel_of(node.op)) is not None]
+    inside = {block.begin, *block.values}
+    return set(kinds) <= _BY_ITSELF and kinds.count(Kind.POINT) > 1 and all(inside >= set(node.reads) for node in nodes)
 
 
 def _of_block(function: Callable[[Array], Array]) -> Change:
