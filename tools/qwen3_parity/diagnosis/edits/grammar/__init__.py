@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.grammar.activations import activations
 from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
@@ -27,6 +28,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     frequencies,
     rotations,
     siblings,
+    activations,
     values,
     at_once,
     layer_types,

@@ -9,8 +9,9 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, opened
+from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS, Activation
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
-from qwen3_parity.diagnosis.edits.grammar.siblings import ACTIVATIONS, softmax
+from qwen3_parity.diagnosis.edits.grammar.siblings import softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE
@@ -31,7 +32,7 @@ def added(region: Region) -> Iterator[Edit]:
         line, op = line_of(region, places[0]), short(node.op)
         result = f"part {site.operands[-1]}" if op == "getitem" else f"the result of {op}"
         for name, function in FUNCTIONS.items():
-            yield Edit("edit.added", f"runs {name} on {result}", COMBINED, {site: _behind(function)}, line)
+            yield Edit("edit.added", f"runs {name} on {result}", COMBINED, {site: _run_on(function)}, line)
         if op == "linear":
             says = "scales what linear reads to length 1"
             yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)
@@ -86,13 +87,17 @@ def unit_length(x: Array) -> Array:
     return np.asarray(x / np.maximum(np.linalg.norm(x, axis=-1, keepdims=True), 1e-12))
 
 
-FUNCTIONS: Mapping[str, Callable[[Array], Array]] = {
-    "a square": np.square,
+FUNCTIONS: Mapping[str, Activation] = {
+    "a square": lambda _, x: np.square(x),
     **{name: function for name, function in ACTIVATIONS.items() if name not in ("nothing", "silu twice")},
-    "softmax": lambda x: softmax(x, -1),
-    "log softmax": lambda x: np.log(softmax(x, -1)),
+    "softmax": lambda _, x: softmax(x, -1),
+    "log softmax": lambda _, x: np.log(softmax(x, -1)),
 }
 """What people run on a result, by name."""
+
+
+def _run_on(function: Activation) -> Change:
+    return lambda call: function(call.numbers, call.plain())
 
 
 def _behind(function: Callable[[Array], Array]) -> Change:

@@ -8,6 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
+from qwen3_parity.diagnosis.edits.grammar.activations import Activation
 from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
@@ -62,11 +63,11 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
                 line = caller_line(region, value, before[0])
                 yield Edit("edit.reads", says, COMBINED, {site: _on_sum_with(source)}, line)
     for words, function in FUNCTIONS.items():
-        yield edit(f"runs {words} on {name}", _by(function), RARE + 1)
-    for words, function in unweighted(region).items():
-        yield edit(f"runs {words} without a weight on {name}", _by(function), RARE + 1)
-    for narrow, function in NARROW if name.startswith("cache.") else ():
-        yield edit(f"holds {name} in {narrow}", _by(function))
+        yield edit(f"runs {words} on {name}", _run_on(function), RARE + 1)
+    for words, norm in unweighted(region).items():
+        yield edit(f"runs {words} without a weight on {name}", _by(norm), RARE + 1)
+    for narrow, rounded in NARROW if name.startswith("cache.") else ():
+        yield edit(f"holds {name} in {narrow}", _by(rounded))
     if base.ndim > 2 and base.shape[-1] == base.shape[-2]:
         yield edit(f"has {name} transposed", _by(lambda x: np.swapaxes(x, -1, -2)))
     for axis, size in enumerate(base.shape):
@@ -78,6 +79,10 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
             if size % 2 == 0 and size > 2:
                 says = f"has the halves of {name} exchanged along axis {axis}"
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
+
+
+def _run_on(function: Activation) -> Change:
+    return lambda call: function(call.numbers, np.asarray(call.operands[0]))
 
 
 def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iterator[Edit]:

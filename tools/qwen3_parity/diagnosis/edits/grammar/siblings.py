@@ -1,4 +1,4 @@
-"""A sibling in the place of an op: another activation, a sum for a mean, another comparison, operands exchanged."""
+"""A sibling in the place of an op: a sum for a mean, another comparison, operands exchanged."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.blocks import MODULE
-from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
-from qwen3_parity.mistakes.activation import gelu_tanh
+from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
-from qwen3_spec.aten import TRUTH, Kind, kernel_of
+from qwen3_spec.aten import TRUTH, kernel_of
 from qwen3_spec.graph import Node, Ref
 from qwen3_spec.slices import chooser
 
@@ -36,29 +34,6 @@ def siblings(region: Region) -> Iterator[Edit]:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
-    yield from _activations(region)
-
-
-def _activations(region: Region) -> Iterator[Edit]:
-    """Modules of several ops that take each number by itself, as GELU by tanh is written, with their siblings."""
-    for site, every in region.blocks.items():
-        if site.file == MODULE and _takes_each_number(region, every[-1]):
-            line = caller_line(region, every[-1].end, site.op)
-            for name, function in ACTIVATIONS.items():
-                says = f"has {name} for what {site.op.removeprefix('model.')} computes"
-                yield Edit("edit.sibling", says, PLAIN, {site: _of_block(function)}, line)
-
-
-def _takes_each_number(region: Region, block: Block) -> bool:
-    """Whether a block has several ops, each of numbers by themselves, and reads nothing else."""
-    nodes = [node for value in block.values if (node := region.node(value)) is not None]
-    kinds = [kernel.kind for node in nodes if (kernel := kernel_of(node.op)) is not None]
-    inside = {block.begin, *block.values}
-    return set(kinds) <= _BY_ITSELF and kinds.count(Kind.POINT) > 1 and all(inside >= set(node.reads) for node in nodes)
-
-
-def _of_block(function: Callable[[Array], Array]) -> Change:
-    return lambda call: function(np.asarray(call.env[call.region.block_of(call.value, call.site).begin]))
 
 
 def _kernel(op: str) -> Callable[..., Array]:
@@ -69,24 +44,6 @@ def _kernel(op: str) -> Callable[..., Array]:
 
 softmax: Callable[..., Array] = _kernel("softmax")
 """Of an array along an axis."""
-ACTIVATIONS: Mapping[str, Callable[[Array], Array]] = {
-    "nothing": lambda x: x,
-    "silu": _kernel("silu"),
-    "exact gelu": _kernel("gelu"),
-    "gelu by tanh": gelu_tanh,
-    "x · sigmoid(1.702 x)": lambda x: x * _kernel("sigmoid")(1.702 * x),
-    "relu": _kernel("relu"),
-    "relu squared": lambda x: np.square(np.maximum(x, 0)),
-    "sigmoid": _kernel("sigmoid"),
-    "tanh": np.tanh,
-    "exp": np.exp,
-    "softplus": lambda x: np.logaddexp(0, x),
-    "hardswish": lambda x: x * np.clip(x + 3, 0, 6) / 6,
-    "mish": lambda x: x * np.tanh(np.logaddexp(0, x)),
-    "elu": lambda x: np.where(x > 0, x, np.expm1(np.minimum(x, 0))),
-    "silu twice": lambda x: _kernel("silu")(_kernel("silu")(x)),
-}
-"""Functions of a number by itself, by name."""
 _ROOTS: Mapping[str, Callable[[Array], Array]] = {
     "the reciprocal": lambda x: 1 / x,
     "the root": np.sqrt,
@@ -279,7 +236,6 @@ class _Family(NamedTuple):
 
 
 _FAMILIES = (
-    _Family(frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"}), "has {} for {}", 1, ACTIVATIONS),
     _Family(frozenset({"rsqrt", "sqrt", "reciprocal"}), "takes {} for {}", 1, _ROOTS),
     _Family(frozenset({"cos", "sin"}), "takes {} for {}", 1, _TURNS, PLAIN + 1),
     _Family(frozenset({"add", "sub", "mul", "div", "maximum", "minimum"}), "{}, no {}", 2, _PAIRS, RARE),
@@ -345,8 +301,6 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "sums what stands before alone": lambda call: call.plain() - call.operands[0],
     },
 }
-_BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE})
-"""What ops of an activation are: each number by itself."""
 _EXCHANGED = frozenset({"sub", "rsub", "div", "pow", "matmul", "bmm"})
 _ALONG = frozenset({"sum", "mean", "amax", "amin", "softmax", "log_softmax", "cumsum", "logsumexp", "argmax"})
 
