@@ -146,10 +146,15 @@ def _again(slot: int) -> Change:
     return lambda call: call.plain() * call.operands[slot]
 
 
-def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
+def _of_joined(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
     makers = [region.node(part.value) for part in node.operands[0] if isinstance(part, Ref)]
     if len(makers) == 2 and [maker is not None and short(maker.op) == "neg" for maker in makers].count(True) == 1:
-        yield Changed("edit.negated", "has the minus at the other half of cat: its result is negated", _negated, PLAIN)
+        says = f"has the minus at the other half of {short(node.op)}: its result is negated"
+        yield Changed("edit.negated", says, _negated, PLAIN)
+
+
+def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
+    yield from _of_joined(region, node, base)
     for part in range(min(len(node.operands[0]), 4)):
         yield Changed("edit.left_out", f"hides part {part} of cat", _hidden(part))
     if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
@@ -211,6 +216,7 @@ _BY_OP: Mapping[str, Callable[[Region, Node, Array], Iterator[Changed]]] = {
     "mul": _of_mul,
     "div": _of_div,
     "cat": _of_cat,
+    "stack": _of_joined,
     "slice": _of_slice,
     "neg": _of_neg,
     "linear": _without_bias(2),
