@@ -57,8 +57,8 @@ class Noise(Numbers):
 
     An element that the type holds as it is was exact and stays: a position times 1, a power of two, a copy. Numbers are
     drawn by draw and node, so that a slice has the same whatever else is run. How far a product's sums drift hardly
-    depends on the draw: `roundings` has it by node and shapes, from the first draw that came by. `bases` has the
-    products of that draw with large matrices: those of other draws are computed beside them. `generators` has the
+    depends on the draw: `roundings` has it by node and shapes, from the truth or the first draw that came by. `bases`
+    has the products of that with large matrices: those of other draws are computed beside them. `generators` has the
     node's own, once it has drawn.
     """
 
