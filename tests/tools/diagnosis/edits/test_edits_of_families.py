@@ -1,6 +1,6 @@
 """What the committed goldens' networks do not have – half heads, activations of several ops, norms without weights.
 
-It runs `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on mistakes of
+It runs `grammar.activations`, `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on mistakes of
 `detection.ported`, and what chooses the line: `slices.source`, `edits.words`, `edits.explain`.
 """
 

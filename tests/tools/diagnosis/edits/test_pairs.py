@@ -1,6 +1,6 @@
 """Two mistakes at once are both named: in one slice, and where the second shows in a part of the taps alone.
 
-It runs `edits.pairs` and `edits.search`, too.
+It runs `edits.beside`, `edits.pairs` and `edits.search`, too.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.beside import with_second
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
@@ -46,6 +47,7 @@ class Region:
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
     _costs: dict[int, int] = field(default_factory=dict)
     _between: dict[int, Array] = field(default_factory=dict)
+    _first: dict[str, dict[int, Any]] = field(default_factory=dict)
     _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
@@ -302,6 +304,8 @@ class Region:
         try:
             env = dict(self.base) if noise is None else self.network.slices.start(self.leaves, noise)
             with np.errstate(all="ignore"):  # an edit may make anything
+                if edit.parts and noise is None:
+                    return with_second(self, edit.parts, self._first)
                 return self._run(changes, TRUTH if noise is None else noise, env)
         except Exception:  # NumPy's words for shapes and axes that do not fit an edit are of many types
             return None
@@ -392,4 +396,4 @@ def _may_be(sizes: tuple[int | None, ...], shape: tuple[int, ...]) -> bool:
 def is_like(there: tuple[int, ...], shape: tuple[int, ...]) -> bool:
     """Whether a shape is another one, or has the same rows in one axis which the other has in two."""
     flattened = len(there) != len(shape) and there[-1:] == shape[-1:] and math.prod(there) == math.prod(shape)
-    return there == shape or (flattened and min(len(there), len(shape)) > 1)
+    return there == shape or (flattened and min(len(there), len(shape)) == 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby, takewhile
 from typing import NamedTuple
 
@@ -20,6 +20,8 @@ from qwen3_parity.mistakes.ranks import Kind, Rank
 
 ENOUGH = 9_000_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
+_ALONE = 0.5
+"""The part of that work for edits by themselves, once one gives whole taps: the rest is for a second one beside it."""
 _MOST_TAPS = 60
 """Wrong taps, and right ones, that an edit which fits the first is tried on."""
 _BEST = 24
@@ -85,14 +87,16 @@ def search(
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
     taps = _Taps((first, *others), passing, until, late)
-    fitting, said = list[Fitting](), set[tuple[str, str]]()
+    alone, fitting, said = taps, list[Fitting](), set[tuple[str, str]]()
     for edits in _stages(first, known, taps.from_step) if new else (known,):
-        fitting = sorted((*fitting, *_fitting(edits, first, taps, said, fitting)), key=lambda each: each.order)
-        if taps.over() or _is_all_explained(fitting):
+        if any(each.said.whole and not each.is_nonsense for each in fitting):
+            alone = replace(taps, until=int(_ALONE * until))
+        fitting = sorted((*fitting, *_fitting(edits, first, alone, said, fitting)), key=lambda each: each.order)
+        if alone.over() or _is_all_explained(fitting):
             break
     if new and not taps.over():
         fitting = sorted((*fitting, *_besides(fitting, taps, said)), key=lambda each: each.order)
-    return Searched(fitting, tuple(target.region.key for target in taps.wrong), taps.work, stopped=taps.over())
+    return Searched(fitting, tuple(target.region.key for target in taps.wrong), taps.work, stopped=alone.over())
 
 
 @dataclass(frozen=True)
