@@ -1,7 +1,7 @@
 """What the committed goldens' networks do not have – half heads, activations of several ops, norms without weights.
 
-It runs `grammar.activations`, `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on mistakes of
-`detection.ported`, and what chooses the line: `slices.source`, `edits.words`, `edits.explain`.
+It runs `grammar.activations`, `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on
+mistakes of `detection.ported`, and what chooses the line: `slices.source`, `edits.words`, `edits.explain`.
 """
 
 from __future__ import annotations
