@@ -29,6 +29,7 @@ _WRAPPERS = frozenset(
 """Files of transformers and torch that call a module's forward and compute nothing."""
 _TORCH_LAYERS = frozenset({"linear.py", "sparse.py", "conv.py", "activation.py", "normalization.py"})
 """torch's own modules: the line that calls them says more than theirs."""
+_ACTIVATIONS = "activations.py"
 _SIZES = {name: f"size_{name}" for name in ("mul", "add", "sub", "floordiv", "mod", "neg")}
 
 
@@ -91,9 +92,6 @@ def _quickly() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
-
-
-_ACTIVATIONS = "activations.py"
 
 
 def _graph(

@@ -17,9 +17,11 @@ from test_order import LAYERS, MOE
 from test_recurrences import honest, region
 
 from detection.ported.substituted import Change, substituted
-from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.beside import with_second
+from qwen3_parity.diagnosis.edits.edit import Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.pairs import beside
+from qwen3_parity.mistakes.ranks import PLAIN
 
 
 @contextmanager
@@ -68,3 +70,30 @@ def test_an_edit_stands_beside_those_of_other_places_alone() -> None:
     for edit in every:
         assert edit.parts[0] is first and {*edit.parts[1].changes}.isdisjoint(first.changes)
         assert edit.changes == {**first.changes, **edit.parts[1].changes}
+
+
+class Two:
+    """A region of two ops, 1 and 2, whose values are what the first edit says in its parts."""
+
+    def at(self, site: Site) -> list[int]:
+        return [site.number]
+
+    def downstream(self, values: Any) -> list[int]:
+        return [value for value in (1, 2) if value >= min(values)]
+
+    def values(self, edit: Edit) -> dict[int, Any]:
+        return {1: edit.parts, 2: edit.parts}
+
+    def compute(self, order: Any, env: dict[int, Any], *_: Any, whole: bool) -> dict[int, Any]:
+        assert order == [2] and not whole
+        return env
+
+
+def test_edits_that_say_the_same_of_two_lines_are_not_taken_for_one_another() -> None:
+    def edit(number: int, *parts: Any) -> Edit:
+        return Edit("edit.left_out", "leaves out mul", PLAIN, {Site("a.py", number, "mul"): lambda _: 0}, None, parts)
+
+    two: Any = Two()
+    held, second = list[Any](), edit(2)
+    for first in (edit(1, "this"), edit(1, "that")):
+        assert with_second(two, (first, second), held) == {1: first.parts, 2: first.parts} and len(held) == 1

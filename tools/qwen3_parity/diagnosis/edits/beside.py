@@ -2,50 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Sequence
+from typing import Any
 
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Around, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.sites import everywhere
-from qwen3_spec.aten import TRUTH, Numbers
+from qwen3_spec.aten import TRUTH
+
+Held = list[tuple[Edit, dict[int, Any]]]
+"""The latest first edit, and every value with it: many are tried beside the same."""
 
 
-class Computing(Protocol):
-    """What a region can do."""
-
-    @property
-    def base(self) -> dict[int, Any]: ...
-    def at(self, site: Site) -> Sequence[int]: ...
-    def downstream(self, values: Iterable[int]) -> list[int]: ...
-    def values(self, edit: Edit) -> dict[int, Any] | None: ...
-    def compute(
-        self,
-        order: Sequence[int],
-        env: dict[int, Any],
-        changes: Mapping[int, tuple[Site, Change]],
-        numbers: Numbers,
-        *,
-        whole: bool,
-    ) -> dict[int, Any]: ...
-
-
-def with_second(region: Computing, parts: Sequence[Edit], held: dict[str, dict[int, Any]]) -> dict[int, Any] | None:
-    """Every value, computed anew behind the second edit alone; `held` has what the latest first one gives.
+def with_second(region: Around, parts: Sequence[Edit], held: Held) -> dict[int, Any] | None:
+    """Every value, computed anew behind the second edit alone, beside the first that is `held`.
 
     None where neither is anywhere here. Raises as `compute` does.
     """
     first, second = parts
-    changes = _changes(region, second)
+    changes = changes_of(region, second)
     if not changes:
         return region.values(first)
-    if first.says not in held:
-        held.clear()
-        held[first.says] = region.values(first) or dict(region.base)  # it may do nothing here
+    if not held or held[0][0] is not first:  # another edit may say the same of another line
+        held[:] = [(first, region.values(first) or dict(region.base))]  # it may do nothing here
     order = region.downstream(changes)
     behind = set(order)
-    both = {value: change for value, change in _changes(region, first).items() if value in behind} | changes
-    return region.compute(order, dict(held[first.says]), both, TRUTH, whole=False)
+    both = {value: change for value, change in changes_of(region, first).items() if value in behind} | changes
+    return region.compute(order, dict(held[0][1]), both, TRUTH, whole=False)
 
 
-def _changes(region: Computing, edit: Edit) -> dict[int, tuple[Site, Change]]:
+def changes_of(region: Around, edit: Edit) -> dict[int, tuple[Site, Change]]:
+    """An edit's changes by the values that they are of here."""
     return {value: (everywhere(site), change) for site, change in edit.changes.items() for value in region.at(site)}

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.beside import with_second
+from qwen3_parity.diagnosis.edits.beside import Held, changes_of, with_second
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
-from qwen3_parity.diagnosis.edits.sites import TAP, everywhere, of_alone, of_later, site_of
+from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, of_later, site_of
 from qwen3_parity.diagnosis.edits.sources import sources
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
@@ -47,7 +47,7 @@ class Region:
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
     _costs: dict[int, int] = field(default_factory=dict)
     _between: dict[int, Array] = field(default_factory=dict)
-    _first: dict[str, dict[int, Any]] = field(default_factory=dict)
+    _first: Held = field(default_factory=list)
     _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
@@ -297,8 +297,7 @@ class Region:
 
     def values(self, edit: Edit, noise: Noise | None = None) -> dict[int, Any] | None:
         """Every value that the region reads or makes, as `edited` has its own."""
-        sites = edit.changes.items()
-        changes = {value: (everywhere(site), change) for site, change in sites for value in self.at(site)}
+        changes = changes_of(self, edit)
         if not changes:
             return None
         try:

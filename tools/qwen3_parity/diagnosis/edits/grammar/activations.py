@@ -43,10 +43,9 @@ _BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE})
 def activations(region: Region) -> Iterator[Edit]:
     """Every activation with every sibling of it."""
     for site, places in reversed(region.sites.items()):
-        node = region.node(places[0])
-        for name, function in ACTIVATIONS.items() if node is not None and short(node.op) in _OPS else ():
-            says = f"has {name} for {short(node.op)}" if node is not None else ""
-            yield Edit("edit.sibling", says, PLAIN, {site: _of_operand(function)}, line_of(region, places[0]))
+        op, line = short(site.op), line_of(region, places[0])
+        for name, function in ACTIVATIONS.items() if region.node(places[0]) is not None and op in _OPS else ():
+            yield Edit("edit.sibling", f"has {name} for {op}", PLAIN, {site: _of_operand(function)}, line)
     for site, every in region.blocks.items():
         if site.file == MODULE and _takes_each_number(region, every[-1]):
             line = caller_line(region, every[-1].end, site.op)

@@ -1,0 +1,30 @@
+"""An activation of an edit scatters in a draw as torch's own does: erf is further off than float32 rounds.
+
+It runs `grammar.activations`, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS
+from qwen3_spec.aten import TRUTH
+from qwen3_spec.aten.noise import draws
+
+X = np.linspace(-5, -4, 1000)
+
+
+def scattered(name: str) -> float:
+    """The largest scatter of an activation in parts of a rounding of its result."""
+    truth, (noise, *_) = ACTIVATIONS[name](TRUTH, X), draws(2)
+    return float((np.abs(ACTIVATIONS[name](noise.at(7), X) - truth) / (2.0**-24 * np.abs(truth))).max())
+
+
+def test_exact_gelu_is_as_far_off_as_torchs_erf_where_it_cancels() -> None:
+    assert scattered("exact gelu") > 1000
+
+
+@pytest.mark.parametrize(("name", "most"), [("nothing", 0), ("silu", 10)])
+def test_what_cancels_nothing_scatters_by_a_few_roundings(name: str, most: int) -> None:
+    assert scattered(name) <= most
