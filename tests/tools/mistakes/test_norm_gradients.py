@@ -44,6 +44,17 @@ def by_weight(forward: Forward) -> Wrong:
     return wrong
 
 
+def by_both(site: Site) -> Array:
+    """The gradient of a block whose residual is what its norm gives: all of it goes through the norm."""
+    skip, dy, x = (torch.tensor(np.asarray(value, np.float32)) for value in site.inputs)
+    weight = torch.tensor(np.asarray(site.checkpoint[site.place.parameters[0]], np.float32))
+    x.requires_grad_()
+    r = torch.rsqrt(x.square().mean(-1, keepdim=True) + site.config.rms_norm_eps)
+    return grad(weight * x * r, x, dy + skip)[0].numpy()
+
+
+AT_BOTH = ("training/tied", "gradient.decoder.layers.1.attn_residual")
+
 test_a_wrong_gradient_of_a_norm_is_named = named(
     {
         "root detached": ("gradient.norm_mean", *AT_STREAM, by_x(lambda x, w, r: w * x * r.detach())),
@@ -52,5 +63,6 @@ test_a_wrong_gradient_of_a_norm_is_named = named(
         "no last factor": ("gradient.norm_root", *AT_STREAM, by_x(lambda x, w, r: w * x * r / r.detach())),
         "x is not normed": ("gradient.norm_input", *AT_WEIGHT, by_weight(lambda x, w, r: w * x)),
         "the weight in its own": ("gradient.norm_weight", *AT_WEIGHT, by_weight(lambda x, w, r: w * w / 2 * x * r)),
+        "the residual through the norm": ("gradient.skip_normed", *AT_BOTH, by_both),
     }
 )  # fmt: skip

@@ -26,9 +26,11 @@ from qwen3_parity.mistakes import (
     scaled_sum,
     scores,
     softmax,
+    softmax_gradient,
     split_heads,
     swiglu,
 )
+from qwen3_parity.mistakes.as_loaded import as_loaded
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Library, Mistakes
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import observe, settles
@@ -62,6 +64,7 @@ _FILES = (
     scaled_sum,
     scores,
     softmax,
+    softmax_gradient,
     split_heads,
     swiglu,
 )
@@ -74,7 +77,7 @@ _UPSTREAM = upstream(_MISTAKES)
 
 
 def _libraries(mistakes: Mistakes) -> tuple[Library, ...]:
-    known = (*mistakes.known, tails, wiring, _UPSTREAM)  # the slowest come last
+    known = (*mistakes.known, as_loaded, tails, wiring, _UPSTREAM)  # the slowest come last
 
     def library(site: Site) -> Iterator[Hypothesis]:
         observed, explained = observe(site), False

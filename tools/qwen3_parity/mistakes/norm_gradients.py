@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.mistakes.formulas import Formula, inputs
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
+from qwen3_parity.mistakes.observed import asks_for_all
 from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.heads import split_heads
 from qwen3_spec.ops.linear import pairs
@@ -18,6 +19,8 @@ from qwen3_spec.site import Site
 
 _FIX = "dx = (dn - n mean(dn n)) / root, dn = weight dy, n = x / root"
 _WEIGHT_FIX = "dweight = sum over tokens of dy n, n = x / root"
+_OF_STREAM = frozenset({"embed_tokens", "output", "attn_residual"})
+"""What the gradients of what a block's norms read are called."""
 _Way = Callable[[Array, Array, Array, Array], Array]
 """Of dy, weight, x (all `[..., n]`) and root `[..., 1]`: the gradient by x, or what the weight's sums over tokens."""
 
@@ -69,9 +72,16 @@ _BY_WEIGHT: tuple[tuple[str, str, Rank, _Way], ...] = (
 
 
 def by_input(site: Site) -> Iterator[Hypothesis]:
-    """Other derivatives by the norm's input, of the stream and of heads."""
+    """Other derivatives by the norm's input, of the stream and of heads; in a group, of the stream alone as well."""
     for name, says, rank, way in _BY_INPUT:
-        yield Hypothesis(f"gradient.{name}", says, _FIX, Formula(partial(_by_input, way)), rank, everywhere=True)
+        formula = Formula(partial(_by_input, way))
+        yield Hypothesis(f"gradient.{name}", says, _FIX, formula, rank, everywhere=True)
+        if asks_for_all() and site.place.op == "norm_input_gradient":
+            of_stream = f"{says}, in the norms of the stream and not in QK-norm"
+            yield Hypothesis(f"gradient.{name}", of_stream, _FIX, formula, rank + 0.5, leaves=_OF_STREAM)
+    if site.place.op == "norm_input_gradient" and len(site.inputs) > 2:
+        says = "sends the residual's gradient through the norm, too"
+        yield Hypothesis("gradient.skip_normed", says, _FIX, Formula(_skip_normed), PLAIN + 1)
 
 
 def by_weight(site: Site) -> Iterator[Hypothesis]:
@@ -97,6 +107,15 @@ def _by_input(way: _Way, site: Site) -> Array | None:
     heads = split_heads(x, site.config.head_dim)
     weight = np.asarray(site.checkpoint[f"{name}.weight"], np.float64)
     return np.asanyarray(way(dy, weight, heads, _root(site, heads)).reshape(x.shape))
+
+
+def _skip_normed(site: Site) -> Array | None:
+    """The way back of a norm whose output goes on as the residual, of all that comes back to both."""
+    if site.place.op != "norm_input_gradient" or len(site.inputs) < 3:
+        return None
+    *skip, dy, x = inputs(site)
+    weight = np.asarray(site.checkpoint[site.place.parameters[0]], np.float64)
+    return _derived(np.asanyarray(sum(skip) + dy), weight, x, _root(site, x))
 
 
 def _by_weight(way: _Way, site: Site) -> Array | None:

@@ -300,12 +300,17 @@ def _whole() -> Iterator[Hypothesis]:
 
 
 def rotation(site: Site) -> Iterator[Hypothesis]:
-    """The rotation forwards on the way back."""
-    says, fix = "turns gradients forwards as RoPE turns queries and keys", "dx = dy cos - rotate_half(dy sin)"
-    yield Hypothesis("gradient.rope_direction", says, fix, _turned_forwards, everywhere=True)
+    """The rotation forwards on the way back, or none."""
+    fix = "dx = dy cos - rotate_half(dy sin)"
+    says = "turns gradients forwards as RoPE turns queries and keys"
+    yield Hypothesis("gradient.rope_direction", says, fix, partial(_passed_back, ops.rope.forward), everywhere=True)
+    says = "passes gradients through RoPE as they are: they are not turned back"
+    compute = partial(_passed_back, lambda dy, _cos, _sin: np.asarray(dy, np.float64))
+    yield Hypothesis("gradient.rope_not_applied", says, fix, compute, everywhere=True)
 
 
-def _turned_forwards(site: Site) -> Result | None:
+def _passed_back(way: Callable[[Array, Array, Array], Array], site: Site) -> Result | None:
+    """The gradient of what RoPE reads, `way(dy, cos, sin)` heads first."""
     if site.place.op != "head_gradient" or not site.names[0].endswith("_rope"):
         return None
     name = site.place.name.removeprefix("gradient.")
@@ -313,7 +318,7 @@ def _turned_forwards(site: Site) -> Result | None:
     cos, sin = (site.values.value(f"{name.partition('.')[0]}.{prefix}{table}", 0) for table in ("cos", "sin"))
     if cos is None or sin is None:
         return None
-    y = ops.rope.forward(site.inputs[0], cos, sin)
+    y = way(site.inputs[0], cos, sin)
     layout = (lambda values: np.swapaxes(values, 1, 2)) if name.endswith("_norm") else _heads_last
     return layout(y), layout(as_unit(4 * np.abs(y) + 4 * np.abs(site.inputs[0])))
 

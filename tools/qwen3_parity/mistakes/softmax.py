@@ -9,7 +9,6 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.generic import Counts, casts, miscounted
-from qwen3_parity.mistakes.gradients import cut
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.narrow_sums import narrow_sums
 from qwen3_parity.mistakes.observed import observe
@@ -31,7 +30,6 @@ from qwen3_parity.mistakes.softmax_forms import (
     unit_of,
 )
 from qwen3_parity.mistakes.softmax_masks import other_mask
-from qwen3_spec.rounding import as_unit
 from qwen3_spec.site import Result, Site
 
 
@@ -304,18 +302,6 @@ def memory_again(site: Site) -> Iterator[Hypothesis]:
         yield softmax_hypothesis("cache.encoder_appended_again", text, fix, appended, PLAIN + 1)
 
 
-def gradient(site: Site) -> Iterator[Hypothesis]:
-    """The gradient's derivative without the sum over the row."""
-    says, fix = "takes the gradient's sum for a constant: dy p without the sum term", "ds = p (dp - sum(dp p))"
-    yield Hypothesis("gradient.softmax_sum", says, fix, _softmax_without_sum)
-
-
-def _softmax_without_sum(site: Site) -> Result:
-    dy, probs = (np.asarray(value, np.float64) for value in site.inputs)
-    return dy * probs, as_unit(4 * np.abs(dy * probs))
-
-
 MISTAKES: Mapping[str, Mistakes] = {
     "softmax": Mistakes((shaped, narrow, miscounted_keys, summed, memory_again, fitted, other_mask)),
-    "softmax_gradient": Mistakes((gradient, cut)),
 }
