@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from drawn_tap import TRUTH, tap_of
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.numbers.grids import grid
+from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.numbers.roundings import rescaled_rows, scattered
 from qwen3_parity.mistakes.rounding import bfloat16
 
@@ -63,3 +67,59 @@ def test_roundings_inside_a_step_scatter() -> None:
 )
 def test_what_has_a_form_or_a_place_does_not_scatter(wrong: Array) -> None:
     assert scattered(tap_of(TRUTH, wrong)) is None
+
+
+STEP = 0.03
+
+
+@pytest.mark.parametrize(
+    ("wrong", "name", "words"),
+    [
+        (np.rint(TRUTH / STEP) * STEP, "fit.grid", "whole multiples of 0.03, up to "),
+        (np.rint(np.clip(TRUTH, -1, 1) / STEP) * STEP, "fit.grid", "is cut off there"),
+        (np.clip(np.rint(TRUTH * 127 / 1.2), -127, 127) * (1.2 / 127), "fit.grid", "cut off there"),
+    ],
+    ids=["a scale of somebody else's", "and cut off", "a scale that was frozen"],
+)
+def test_a_grid_is_told_by_whatever_its_scale_is_of(wrong: Array, name: str, words: str) -> None:
+    fits = grid(tap_of(TRUTH, wrong))
+    assert fits is not None and fits.name == name and words in fits.says
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [TRUTH + 0.02, 1.1 * TRUTH, np.tanh(TRUTH), np.clip(TRUTH, -1, 1)],
+    ids=["moved", "scaled", "bent", "cut off"],
+)
+def test_what_stands_on_no_grid_is_said_to_stand_on_none(wrong: Array) -> None:
+    assert grid(tap_of(TRUTH, wrong)) is None
+
+
+def test_exponentials_that_are_rounded_before_their_product_are_told() -> None:
+    """As a kernel has them that divides by their sum afterwards."""
+    random = np.random.Generator(np.random.PCG64(3))
+    probs, values = np.exp(2 * random.standard_normal((2, 7, 9))), random.standard_normal((9, 24))
+    probs /= probs.sum(-1, keepdims=True)
+    peak = probs.max(-1, keepdims=True)
+    says = said_of(probs, values, bfloat16((probs / peak).astype(np.float32)) * peak)
+    assert says.endswith("bfloat16, once each row is divided by its largest")
+
+
+def test_an_input_that_is_rounded_by_scales_over_the_batch_is_told() -> None:
+    """As activations are whose scale is a channel's of each token, whatever else is in the batch."""
+    values = np.random.Generator(np.random.PCG64(3)).standard_normal((24, 24))
+    scale = np.abs(TRUTH).max(0) / 127
+    assert "each token's channel, over the batch" in said_of(TRUTH, values, np.rint(TRUTH / scale) * scale)
+
+
+def said_of(x: Array, values: Array, rounded: Array) -> str:
+    """What is said of `rounded @ values` where `x @ values` belongs."""
+    taps = {("x", 0): x}
+    tap = replace(
+        tap_of(x @ values, rounded @ values),
+        reads=[("x", 0)],
+        recorded=lambda name, step: taps.get((name, step)),
+        again=lambda key, read: read @ values,
+    )
+    fits = rounded_input(tap)
+    return "" if fits is None else fits.says

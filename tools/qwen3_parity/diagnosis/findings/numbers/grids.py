@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import explained, floats
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.groupings import Grouping, groupings
-from qwen3_parity.diagnosis.findings.numbers.steps import STEPS, Integers, Sample, Steps
+from qwen3_parity.diagnosis.findings.numbers.steps import STEPS, Integers, Sample, Steps, spacing
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, ROUNDED
 
@@ -23,6 +24,8 @@ _SUMS, _COMPUTED = 4.0, 0.92
 """How many such roundings a result computed in it is off in the mean, and what that tells."""
 _LIKELY = 0.9
 """What a grid tells whose nearest numbers to the right ones are not those that were recorded, as by other roundings."""
+
+_CUT_OFF = "; what should be larger than the largest of them is cut off there"
 
 
 def grid(tap: WrongTap) -> Finding | None:
@@ -55,9 +58,21 @@ def grid(tap: WrongTap) -> Finding | None:
         for grouping, sample in samples:
             nearest = steps.on(sample)
             if nearest is not None:
-                weight = 1.0 if (np.abs(sample.actual - nearest) <= sample.limits).all() else _LIKELY
-                return Finding(_name(tap, steps), f"its numbers are {steps.words.format(grouping.words)}", weight)
-    return None
+                words = steps.words.format(grouping.words) + (_CUT_OFF if sample.cut_off.any() else "")
+                return Finding(_name(tap, steps), f"its numbers are {words}", _certainty(sample, nearest))
+    whole = samples[0][1]
+    if (steps_of := spacing(whole)) is None:
+        return None
+    step, most, nearest = steps_of
+    says = (
+        f"its numbers are whole multiples of {step:.4g}, up to {most} of them: integers of few bits, by one scale for "
+        f"all, which is not read off their own largest number{_CUT_OFF if whole.cut_off.any() else ''}"
+    )
+    return Finding("cache.quantised" if _is_cached(tap) else "fit.grid", says, _certainty(whole, nearest))
+
+
+def _certainty(sample: Sample, nearest: Array) -> float:
+    return 1.0 if (np.abs(sample.actual - nearest) <= sample.limits).all() else _LIKELY
 
 
 def _sample(tap: WrongTap, grouping: Grouping) -> Sample:
@@ -75,6 +90,9 @@ def _sample(tap: WrongTap, grouping: Grouping) -> Sample:
 
 def _name(tap: WrongTap, steps: Steps) -> str:
     if isinstance(steps, Integers) and steps.levels == 127:
-        cached = any(op.startswith("cache") for op in tap.ops) or tap.name.startswith("cache.")
-        return "cache.quantised" if cached else "fit.grid"
+        return "cache.quantised" if _is_cached(tap) else "fit.grid"
     return "invariant.grid"
+
+
+def _is_cached(tap: WrongTap) -> bool:
+    return any(op.startswith("cache") for op in tap.ops) or tap.name.startswith("cache.")

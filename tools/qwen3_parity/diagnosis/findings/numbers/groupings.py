@@ -36,6 +36,8 @@ def groupings(shape: Sequence[int], names: Sequence[str] = ()) -> Iterator[Group
     tokens = tuple(at for at, name in enumerate(names[:-1]) if name in ("query", "key"))
     if len(shape) > 3 and tokens:
         yield Grouping("each channel of each head", tuple(shape), tokens)
+    if len(shape) > 2:
+        yield Grouping("each token's channel, over the batch", tuple(shape), axes[:1])
     for size in _BLOCKS:
         if size < last and last % size == 0:
             yield Grouping(f"each block of {size} channels", (*shape[:-1], last // size, size), (len(shape),))

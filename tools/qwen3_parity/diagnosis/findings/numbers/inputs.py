@@ -41,6 +41,10 @@ def rounded_input(tap: WrongTap) -> Finding | None:
 def _ways(values: Array) -> Iterator[tuple[str, Array]]:
     for name, to in (*ROUNDED, *EIGHT_BITS):
         yield name, to(values).astype(np.float64)
+    peak = np.abs(values).max(axis=-1, keepdims=True)  # as exponentials are, before a softmax divides them by their sum
+    by = np.where(peak > 0, peak, 1)
+    for name, to in (*ROUNDED, *EIGHT_BITS):
+        yield f"{name}, once each row is divided by its largest", to(values / by).astype(np.float64) * by
     for steps in STEPS:
         for grouping in groupings(values.shape):
             yield steps.words.format(grouping.words), steps.rounded(grouping, values).reshape(values.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +36,18 @@ class Sample:
         """The largest magnitude of each number's group."""
         return np.maximum(np.abs(self.low), np.abs(self.high))
 
+    @property
+    def cut_off(self) -> Array:
+        """Bool: a number that is the largest of its group, and should be larger; so are two of the group at least."""
+        largest = np.abs(self.actual) >= self.peak * (1 - 2.0**-20)
+        cut = largest & (np.abs(self.truth) > self.peak) & (np.sign(self.truth) == np.sign(self.actual))
+        return np.asarray(cut & (np.bincount(self.group[cut], minlength=int(self.group.max()) + 1)[self.group] > 1))
+
+    @property
+    def within(self) -> Array:
+        """The right numbers, those that were cut off at the largest of their group."""
+        return np.where(self.cut_off, np.sign(self.truth) * self.peak, self.truth)
+
     def enough(self, cells: Array, ends: int) -> bool:
         """Whether `cells` are more than what they are read off: so many `ends` of each group."""
         return int(cells.sum()) >= _MORE + ends * len(np.unique(self.group[cells]))
@@ -58,7 +71,7 @@ class Integers:
         """The right numbers on the grid that the wrong ones stand on; None where they do not."""
         low = sample.low if self.lowest else np.zeros(())
         step = self._step(sample.high - low if self.lowest else sample.peak)
-        if not (np.abs(sample.actual - sample.truth) <= 1.25 * step).all():
+        if not (sample.cut_off | (np.abs(sample.actual - sample.truth) <= 1.25 * step)).all():
             return None
         counted = (sample.actual - low) / step
         whole, every = np.rint(counted), np.ones(counted.shape, bool)
@@ -90,7 +103,10 @@ class Floats:
         """The right numbers on the grid that the wrong ones stand on; None where they do not."""
         size, truth = np.abs(sample.actual), np.abs(sample.truth)
         cells = size >= self.range_ * sample.peak
-        if not sample.enough(cells, 1) or not (np.abs(size - truth) <= 2.0**-self.bits * truth)[cells].all():
+        if (
+            not sample.enough(cells, 1)
+            or not (sample.cut_off | (np.abs(size - truth) <= 2.0**-self.bits * truth))[cells].all()
+        ):
             return None
         groups = int(sample.group.max()) + 1
         scale, done = np.zeros(groups), np.bincount(sample.group[cells], minlength=groups) == 0
@@ -100,12 +116,34 @@ class Floats:
             off = cells & (np.abs(x - np.rint(x)) >= _ON[1])
             fits = (np.bincount(sample.group[off], minlength=groups) == 0) & ~done
             scale, done = np.where(fits, 1 / mantissa, scale), done | fits
-        return self._nearest(sample.truth, scale[sample.group] * sample.peak) if done.all() else None
+        return self._nearest(sample.within, scale[sample.group] * sample.peak) if done.all() else None
 
     def _nearest(self, values: Array, scale: Array) -> Array:
         x = values / np.where(scale > 0, scale, 1)
         step = np.exp2(np.floor(np.log2(np.maximum(np.abs(x), _SMALLEST))) - self.bits)
         return np.asarray(np.rint(x / step) * step * scale)
+
+
+def spacing(sample: Sample) -> tuple[float, int, Array] | None:
+    """The step that all the wrong numbers are whole multiples of, the largest multiple, and the right ones so rounded.
+
+    None where there is none of at most 8 bits, or it leaves them farther from the right ones than half of it.
+    """
+    size = np.unique(np.abs(sample.actual[sample.actual != 0]))
+    gaps = np.diff(size, prepend=0.0)
+    gaps = gaps[gaps > 2.0**-16 * size[-1]] if len(size) >= _MORE else size[:0]
+    if not len(gaps):
+        return None
+    step = float(gaps.min())
+    for _ in range(2):  # the smallest difference is the least exact
+        counts = np.rint(size / step)
+        step = float((counts * size).sum() / np.square(counts).sum())
+    most = int(counts[-1])
+    if most > 1 << 8 or (np.abs(size / step - counts) > _ON[0]).any() or len(size) < _MORE + math.log2(most + 1):
+        return None
+    nearest = np.clip(np.rint(sample.truth / step), -most, most) * step
+    near = np.abs(sample.actual - sample.truth) <= 0.51 * step + sample.limits
+    return (step, most, nearest) if (near | sample.cut_off).all() else None
 
 
 Steps = Integers | Floats
