@@ -17,7 +17,9 @@ from qwen3_spec.ops import OPS
 
 def thinned(whole: Recording, level: str) -> Recording:
     """A recording with the taps of a level alone, and what it says of itself."""
-    tensors = [t for t in whole if t.info.name.startswith("input.") or selected(t.info.name, TAP_SETS[level])]
+    tensors = [
+        t for t in whole if t.info.name.startswith(("input.", "parameter.")) or selected(t.info.name, TAP_SETS[level])
+    ]
     run = pb.Run()
     run.CopyFrom(whole.run)
     del run.materialised[:]

@@ -1,4 +1,7 @@
-"""A torch model's parameters are recorded by the taps that they make; others than the checkpoint's are said."""
+"""A torch model's parameters are recorded by the taps that they make; others than the checkpoint's are said.
+
+It runs `recording.held`, `mistakes.as_loaded` and `diagnosis.as_held`, too.
+"""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +15,12 @@ from torch import nn
 from transformers import AutoModelForCausalLM
 
 import qwen3_parity
-from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from qwen3_golden import GOLDEN_ROOT, Recording, pb, read, tensor
 from qwen3_parity import Case
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.recording import held as held_module
 
 BFLOAT16 = "llama/bfloat16"
 
@@ -69,6 +73,57 @@ def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: 
     assert diagnosis.verdicts.exit_code == 1 and f"{count} × other bytes" in diagnosis.verdicts.problems[0].got
     assert {fault.name for fault in diagnosis.parameters} == {name for name in digests(recording) if "_proj" in name}
     assert {fault.says for fault in diagnosis.parameters} == {"holds values of no tensor of the checkpoint"}
+
+
+def held(recording: Recording) -> dict[str, Any]:
+    names = (item.info.name for item in recording)
+    return {name.removeprefix("parameter."): recording[name, 0] for name in names if name.startswith("parameter.")}
+
+
+def test_other_numbers_than_the_checkpoints_are_recorded_and_are_no_taps(plain: Case, tmp_path: Path) -> None:
+    model = hugging_face(plain, torch.float32)
+    weight = model.model.layers[1].mlp.down_proj.weight
+    weight.mul_(1.5)
+    recording = recorded(model, plain, tmp_path / "other.pb", taps=["logits"])
+    assert set(held(recording)) == {name := "decoder.layers.1.mlp.down_proj.weight"}
+    assert held(recording)[name].array.tobytes() == weight.numpy().tobytes()
+    verdicts = check(plain.golden, recording)
+    assert verdicts.exit_code == 1 and not [x for x in verdicts.problems if "extra" in x.rule or "declared" in x.rule]
+    unknown = tensor("parameter.of_nobody", weight.numpy())
+    rules = [x.rule for x in check(plain.golden, replace(recording, tensors=[*recording, unknown])).problems]
+    assert "extra tap: no such name" in rules
+
+
+def test_of_a_large_parameter_the_first_rows_are_recorded(
+    plain: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(held_module, "_MOST", 4 * 40 * 3)
+    model = hugging_face(plain, torch.float32)
+    for layer in model.model.layers:
+        layer.mlp.gate_proj.weight.mul_(1.5)
+    numbers = held(recorded(model, plain, tmp_path / "rows.pb", taps=["logits"]))
+    assert {item.array.shape for item in numbers.values()} == {(3, 40)}
+    monkeypatch.setattr(held_module, "_MOST_OF_ALL", 4 * 40 * 5)
+    assert len(held(recorded(model, plain, tmp_path / "fewer.pb", taps=["logits"]))) == 1
+
+
+def test_by_the_logits_alone_it_is_said_what_a_weight_is_that_was_loaded(plain: Case, tmp_path: Path) -> None:
+    """Numbers in blocks whose scales are the row's before: no tap is near them."""
+    model = hugging_face(plain, torch.float32)
+    weight = model.model.layers[1].mlp.down_proj.weight
+    blocks = weight.reshape(40, 7, 10)
+    scale = blocks.abs().amax(-1, keepdim=True) / 7
+    weight.copy_(((blocks / scale).round() * scale.roll(1, 0)).reshape(40, 70))
+    recording = recorded(model, plain, tmp_path / "scales.pb", taps=["logits"])
+    weights = weights_of(plain.golden, GOLDEN_ROOT / "checkpoints")
+    (fault,) = diagnose(plain.golden, recording, weights).faults
+    assert fault.name == "structure.block_scaled" and fault.explanations[0].place.endswith("mlp.down_proj")
+    says = fault.explanations[0].says
+    assert says.startswith("computes with what was loaded as down_proj, which is not the checkpoint's. down_proj: ")
+    assert "integers of 4 bits, a scale for each 10 numbers of a row, and each block is multiplied" in says
+    unsaid = [item for item in recording if not item.info.name.startswith("parameter.")]
+    (fault,) = diagnose(plain.golden, replace(recording, tensors=unsaid), weights).faults
+    assert fault.name not in ("structure.block_scaled", "weight.as_loaded")
 
 
 @pytest.mark.parametrize("name", [BFLOAT16, "decoder/plain", "llama/ragged_decode"])

@@ -1,12 +1,13 @@
 """The structure of a wrong weight is told of networks that only their golden's graph describes.
 
-It runs `findings.product_of_graph`, too.
+It runs `findings.product_of_graph` and `grammar.held`, too.
 """
 
 # ruff: noqa: E501 - tables, a row to a line
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -62,6 +63,12 @@ def explained(name: str, candidate: Recording) -> list[Explained]:
     return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS)).faults)
 
 
+def unsaid(candidate: Recording) -> Recording:
+    """As of a recorder that does not see parameters."""
+    tensors = [item for item in candidate if not item.info.name.startswith("parameter.")]
+    return replace(candidate, tensors=tensors, parameters=[])
+
+
 Q, O = "model.layers.0.self_attn.q_proj", "model.layers.1.self_attn.o_proj"  # noqa: E741
 FORMS: dict[str, tuple[str, str, Change, str, str]] = {
     "columns": ("qwen3_moe", O, lambda w: w[:, shuffled(24)], "structure.columns_permuted", "11 positions of 24"),
@@ -79,7 +86,7 @@ FORMS: dict[str, tuple[str, str, Change, str, str]] = {
 @pytest.mark.parametrize("mistake", FORMS)
 def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: Path) -> None:
     case, place, change, name, words = FORMS[mistake]
-    faults = explained(case, replace(recorded(case, place, change, tmp_path), parameters=[]))
+    faults = explained(case, unsaid(recorded(case, place, change, tmp_path)))
     assert faults and {fault.name for fault in faults} == {name}
     assert all(words in [*fault.explanations, *fault.findings][0].says for fault in faults)
 
@@ -88,10 +95,10 @@ def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: 
 def test_noise_has_no_structure_in_a_graph(tmp_path: Path) -> None:
     random = np.random.Generator(np.random.PCG64(0))
     candidate = recorded("qwen3_moe", Q, lambda w: w + 0.1 * random.standard_normal(w.shape), tmp_path)
-    (fault,) = explained("qwen3_moe", replace(candidate, parameters=[]))
+    (fault,) = explained("qwen3_moe", unsaid(candidate))
     (first,) = (finding for finding in fault.findings if finding.name.startswith(("structure.", "fit.weight")))
     assert first.name == "fit.weight" and first.says.endswith("10 different positions cannot tell 16 weights")
-    (fault,) = explained("qwen3_moe", replace(candidate, parameters=golden_of("model/qwen3_moe").parameters))
+    (fault,) = explained("qwen3_moe", replace(unsaid(candidate), parameters=golden_of("model/qwen3_moe").parameters))
     assert not [finding for finding in fault.findings if finding.name.startswith(("structure.", "fit.weight"))]
 
 
@@ -99,4 +106,20 @@ def test_another_digest_says_that_another_weight_was_loaded(tmp_path: Path) -> N
     random = np.random.Generator(np.random.PCG64(0))
     candidate = recorded("qwen3_moe", Q, lambda w: w + 0.1 * random.standard_normal(w.shape), tmp_path)
     (fault,) = explained("qwen3_moe", candidate)
+    assert fault.name == "weight.unknown" and "as loaded it is another one by 0.3" in fault.findings[0].says
+    (fault,) = explained("qwen3_moe", replace(unsaid(candidate), parameters=candidate.parameters))
     assert fault.name == "weight.unknown" and "by its digest" in fault.findings[0].says
+
+
+def test_by_a_layers_output_it_is_said_what_a_weight_is_that_was_loaded(tmp_path: Path) -> None:
+    def other_scales(w: Array) -> Array:
+        blocks = w.reshape(len(w), -1, 8)
+        scale = np.abs(blocks).max(-1, keepdims=True) / 7
+        return np.asarray(np.rint(blocks / scale) * np.roll(scale, 1, 0), np.float32).reshape(w.shape)
+
+    candidate = recorded("qwen3_moe", Q, other_scales, tmp_path)
+    layers = re.compile(r"^(input|parameter)\.|^model\.layers\.\d+$|logits")
+    (fault,) = explained("qwen3_moe", replace(candidate, tensors=[x for x in candidate if layers.search(x.info.name)]))
+    assert fault.fault.place == "model.layers.{layer}" and fault.name == "structure.misread"
+    says = fault.explanations[0].says
+    assert "computes with what was loaded as q_proj" in says and "its scales are those of the row before" in says

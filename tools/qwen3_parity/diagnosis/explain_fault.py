@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from qwen3_parity.diagnosis.as_held import as_held
 from qwen3_parity.diagnosis.every_tap import affordable
 from qwen3_parity.diagnosis.explain import Tried, explain
 from qwen3_parity.diagnosis.explained import Explained, certain, outranked
@@ -67,6 +68,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
     tried = _tried(taps, partial(_by_golden_angles, blame, wrong, passing, further), worst, search)
     keys = [(verdict.name, verdict.step) for verdict in fault.wrong]
     names, beside = certain(where_made(tried.explanations, keys))
+    names = [as_held(explanation, blame.values) for explanation in names]
     said = [] if names and names[0].certain else numbers(worst, blamed)
     names, beside = outranked(names, beside, said)
     explained = Explained(

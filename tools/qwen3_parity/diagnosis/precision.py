@@ -65,7 +65,7 @@ def held_by_all(numbers: list[Finding], alike: Sequence[WrongTap]) -> list[Findi
 def _rounds(explanation: Explanation) -> bool:
     name, weight = explanation.name, explanation.name == "edit.parameter"
     return not explanation.partly and (
-        name in _NAMES or name.endswith(_HALF) or (weight and explanation.says.startswith("rounds "))
+        name in _NAMES | _FINDINGS or name.endswith(_HALF) or (weight and explanation.says.startswith("rounds "))
     )
 
 

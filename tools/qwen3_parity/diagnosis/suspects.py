@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.mistakes.as_loaded import AS_LOADED
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
 from qwen3_parity.mistakes.observed import every_guess
@@ -96,11 +97,17 @@ def own_suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
 def plainest_first(every: Sequence[Suspect], pattern: str, *, later: bool = False) -> list[Suspect]:
     """The mistakes that can be made in a group: the plainest first, everywhere before at one place.
 
+    Before all of them what was loaded otherwise, which is no guess.
     With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
     """
     again = [_later(suspect) for suspect in every if later and suspect.hypothesis.rank.plain]
+
     # What is made at the tap itself, whose `pattern` this is, takes no replay: it comes first.
-    return sorted([*every, *again], key=lambda suspect: (tuple(suspect.at) != (pattern,), suspect.plainness))
+    def order(suspect: Suspect) -> tuple[bool, bool, tuple[Rank, int]]:
+        is_guess = suspect.hypothesis.name != AS_LOADED or suspect.later
+        return is_guess, tuple(suspect.at) != (pattern,), suspect.plainness
+
+    return sorted([*every, *again], key=order)
 
 
 def _later(suspect: Suspect) -> Suspect:

@@ -34,7 +34,9 @@ class Match(NamedTuple):
     unreached: list[str]
 
 
-GIVEN = ("input.", "parameter.")
+PARAMETER = "parameter."
+"""How the names of parameters' numbers begin: of an op's case, or as a model holds them where its bytes are others."""
+GIVEN = ("input.", PARAMETER)
 """How the names of tensors begin that are given to a case: they identify it, and nobody has to declare them."""
 
 
@@ -78,6 +80,11 @@ def _result_names(case: pb.Case) -> tuple[str, ...]:
     if case.HasField("generation") and case.generation.strategy == "sample":
         return (*network, "next_token_probs")
     return (*network, "generated_ids") if case.max_new_tokens or case.HasField("generation") else network
+
+
+def is_parameter(item: Tensor) -> bool:
+    """Whether a tensor is the numbers of a parameter."""
+    return item.info.name.startswith(PARAMETER)
 
 
 def is_input(item: Tensor, mode: int) -> bool:
@@ -257,11 +264,13 @@ def _not_as_declared(
     actual: Recording, expected: Recording, known: Collection[str], declared: Collection[str]
 ) -> Iterator[Problem]:
     """What was delivered twice, without a place in the golden, or without being declared."""
-    show = command("show", actual.source)
+    show, parameters = command("show", actual.source), {item.name for item in expected.parameters}
     for key, count in Counter(item.key for item in actual).items():
         name, where = key[0], _where(key)
         if count > 1:
             yield Problem(where, "duplicate tap", "once in a step", f"{count} times", show)
+        if name.startswith(PARAMETER) and name.removeprefix(PARAMETER) in parameters:
+            continue
         if pattern_of(name) not in known:
             yield Problem(where, "extra tap: no such name", "a name of taps.textproto", name, show)
         elif key not in expected:

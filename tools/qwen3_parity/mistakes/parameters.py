@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array, Recording
+from qwen3_parity.judge.match import PARAMETER
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameter_forms import forms, fused
@@ -51,6 +52,12 @@ def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | 
     if expected is None or actual is None or (expected != actual and expected[0] != actual[0]):
         return None
     return expected == actual
+
+
+def held_rows(name: str, candidate: Recording) -> Array | None:
+    """The first rows of a parameter as the candidate holds it, where its recording has them; None elsewhere."""
+    item = candidate.get(f"{PARAMETER}{name}", 0)
+    return None if item is None or not item.is_float else np.asarray(item.values(), np.float64)
 
 
 def loaded_as_stored(site: Site) -> bool:

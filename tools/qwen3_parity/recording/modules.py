@@ -77,7 +77,7 @@ def record_modules(
             undo.enter_context(attention_functions(run.attention))
         yield recording
         run.finish()
-        recording.parameters = parameters_by_path(case, module_at)
+        recording.parameters, recording.loaded = parameters_by_path(case, module_at)
         hidden = [*map(pattern_of, inside)]
         recording.left_out |= inside_compiled(model, compiled, hidden)
     if recording.left_out:

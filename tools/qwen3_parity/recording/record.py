@@ -31,8 +31,9 @@ from qwen3_golden.dtypes import ARITHMETIC as ARITHMETIC_OF
 from qwen3_parity.checkpoints.weights import checkpoint_directories
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.judge.match import GIVEN, refuse_weights
+from qwen3_parity.recording.held import held_parameters
 from qwen3_reference.provenance import provenance
-from qwen3_reference.torch_tensors import DTYPES, parameter_messages, to_numpy
+from qwen3_reference.torch_tensors import DTYPES, to_numpy
 
 Value = torch.Tensor | Array
 Tap = Callable[[str, int, Value], None]
@@ -188,8 +189,10 @@ def record(
         with foreign_code(case):
             runner(case, case_inputs | tables_of(golden), tap, names.__contains__)
         with foreign_code(case):
-            parameters = parameter_messages(getattr(runner, "parameters", {}))
-        writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, parameters)
+            held = held_parameters(getattr(runner, "parameters", {}), golden)
+            for item in held.numbers:
+                writer.add(item)
+        writer.finish(case, provenance(getattr(runner, "producer", "foreign")), run, held.digests)
 
 
 def no_such_tap(golden: Recording, taps: Sequence[str]) -> ParityError:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, ParityError, Writer, last_rows, minor_of, pattern_of, pb, place, tensor
+from qwen3_golden import Array, ParityError, Tensor, Writer, last_rows, minor_of, pattern_of, pb, place, tensor
 from qwen3_golden.dtypes import NUMPY
 from qwen3_golden.origins import Origin, written
 from qwen3_golden.recording import plain_provenance
@@ -58,6 +58,7 @@ class Recorder:
     golden_choices: bool = False
     step: int = 0
     parameters: Sequence[pb.Parameter] = ()
+    loaded: Sequence[Tensor] = ()
     left_out: dict[str, ParityError] = field(default_factory=dict)
     origins: dict[str, Origin] = field(default_factory=dict)
     _widened: Widened = field(default_factory=Widened)
@@ -246,6 +247,8 @@ class Recorder:
             golden_choices=self.golden_choices,
             origin=written({name: self.origins[name] for name, _ in sorted(self._keys) if name in self.origins}),
         )
+        for item in self.loaded:
+            self.writer.add(item)
         self.writer.finish(golden.case, _provenance(self.producer), run, self.parameters)
 
 

@@ -88,7 +88,7 @@ def _recorded(
             undo.enter_context(Attention(run.attention))
         yield recording
         run.finish()
-        recording.parameters = parameters_of(model, case, (*rows, *inside), entries)
+        recording.parameters, recording.loaded = parameters_of(model, case, (*rows, *inside), entries)
     if recording.left_out:
         warnings.warn(in_words(recording.left_out.values()), stacklevel=3)  # of who wrote the with
 

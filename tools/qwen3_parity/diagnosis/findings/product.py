@@ -10,6 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_spec.ops import linear
+from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 
 LARGEST = 1 << 22
 """Weights from which on no structure is looked for: each guess is a product with all of them."""
@@ -17,6 +18,9 @@ POSITIONS = 256
 """Positions that are looked at: more tell no more."""
 MOST = 0.9
 """The part of the outputs that a guess must bring back: a single weight of a block may be rounded to the other side."""
+
+_STEPS = 2.0
+"""Roundings of a row's largest weight that whoever makes a weight of another may add."""
 
 
 @dataclass(frozen=True)
@@ -27,6 +31,7 @@ class Product:
     rounding units beside the product's own, of the shape of `y`, `roundoff` what storing `y` costs of its size.
     `loaded`: whether the candidate's digest of the weight is the checkpoint's, None where nobody says it. `tensors` has
     every parameter by name. `hidden`: x was not recorded but computed, so that the mistake may be ahead.
+    `held` are the weight's rows as the candidate holds them, where its recording has them.
     """
 
     name: str
@@ -40,6 +45,7 @@ class Product:
     loaded: bool | None = None
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     hidden: bool = False
+    held: Array | None = field(default=None, repr=False)
 
     @property
     def positions(self) -> int:
@@ -99,6 +105,21 @@ class Product:
             y=self.y[positions][:, outputs],
             noise=self.noise[positions][:, outputs],
         )
+
+
+def by_held(product: Product, held: Array | None) -> Product:
+    """The product with the weight that the candidate holds, its first rows: what each input by itself makes of them.
+
+    As it was where the recording has none, and where it gives other numbers than were recorded.
+    """
+    if held is None or held.ndim != 2 or held.shape[1] != product.weight.shape[1] or len(held) > len(product.weight):
+        return product
+    part, held = product.part(outputs=slice(len(held))), np.asarray(held, np.float64)
+    if product.x.size and not (part.errors(part.x, held, part.bias) <= 1).all():
+        return product
+    size = np.maximum(np.abs(held), np.abs(part.weight)).max(axis=1)
+    noise = np.broadcast_to((_STEPS * FLOAT32_ROUNDOFF + product.roundoff) * size, held.T.shape)
+    return replace(part, x=np.eye(held.shape[1]), y=held.T + part.bias, noise=noise, held=held)
 
 
 def spread(count: int) -> Array:

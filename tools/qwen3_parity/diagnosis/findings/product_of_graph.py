@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
-from qwen3_parity.mistakes.parameters import loaded
+from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, spread
+from qwen3_parity.mistakes.parameters import held_rows, loaded
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import ROUNDOFF
@@ -48,7 +48,7 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
     sample, leaves = spread(len(x)), network.graph.leaves
     bias = network.slices.leaves[leaves[parts.bias]] if parts.bias else np.zeros(len(weight))
     dtype = network.slices.dtypes.get(network.graph.taps[key], "float32")
-    return Product(
+    product = Product(
         name=parts.weight,
         x=x[sample],
         weight=weight,
@@ -61,6 +61,8 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
         tensors={name: network.slices.leaves[leaves[name]] for name in network.graph.parameters},
         hidden=hidden,
     )
+    held = held_rows(parts.weight, network.candidate)
+    return by_held(product, held.T if held is not None and parts.turned else held)
 
 
 def _parts(network: Network, value: int) -> _Parts | None:

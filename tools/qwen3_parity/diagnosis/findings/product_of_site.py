@@ -8,11 +8,11 @@ from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values, made_once
-from qwen3_parity.diagnosis.findings.product import LARGEST, Product, spread
+from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, spread
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.scope import Scope
-from qwen3_parity.mistakes.parameters import loaded
+from qwen3_parity.mistakes.parameters import held_rows, loaded
 
 _STEPS = 8
 """Steps whose hidden inputs are computed, and their noise drawn."""
@@ -32,7 +32,7 @@ def product_of(judged: Judged) -> Product | None:
     x, y, noise = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
     sample = spread(len(x))
     weight = np.asarray(site.parameters["weight"], np.float64)
-    return Product(
+    product = Product(
         name=site.place.parameters[0],
         x=x[sample],
         weight=weight,
@@ -45,6 +45,7 @@ def product_of(judged: Judged) -> Product | None:
         tensors=site.checkpoint,
         hidden=values.recorded(site.names[0], site.step) is None,
     )
+    return by_held(product, held_rows(product.name, values.recording))
 
 
 def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:

@@ -9,6 +9,7 @@ judged afterwards is the network.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import NamedTuple
 
 from qwen3_golden import Array, Recording, pb
@@ -26,6 +27,7 @@ from qwen3_parity.judge.conventions.names import (
 )
 from qwen3_parity.judge.conventions.narrow_numbers import narrow_numbers
 from qwen3_parity.judge.conventions.numbers import byte_and_memory_order, judged_kinds, kinds_of_numbers, layouts
+from qwen3_parity.judge.match import is_parameter
 from qwen3_parity.judge.verdict import Problem
 
 __all__ = ["EQUALS", "RULES", "Conventional", "conventional", "judged_kinds"]
@@ -69,10 +71,12 @@ def conventional(actual: Recording, expected: Recording, weights: Mapping[str, A
     same_case = (actual.case.name, actual.case.mode) == (expected.case.name, expected.case.mode)
     if not same_case or expected.case.mode in (pb.TOKENIZATION, pb.WEIGHTS):
         return Conventional(actual, problems, notes)
+    held = [] if expected.case.mode in (pb.OP, pb.PLUMBING) else [t for t in actual if is_parameter(t)]
+    actual = replace(actual, tensors=[t for t in actual if not is_parameter(t)]) if held else actual
     for rule in RULES:
         actual, findings = rule(actual, expected)
         problems += findings
     for equal in EQUALS if expected.case.mode not in (pb.OP, pb.PLUMBING) else ():
         actual, said = equal(actual, expected, weights)
         notes += said
-    return Conventional(actual, problems, notes)
+    return Conventional(replace(actual, tensors=[*actual, *held]) if held else actual, problems, notes)

@@ -10,6 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pattern_of, pb
 from qwen3_parity.judge.conventions.names import listed, problem
+from qwen3_parity.judge.match import is_parameter
 from qwen3_parity.judge.verdict import Problem
 
 Reading = Callable[[Array, tuple[int, ...]], Array]
@@ -184,7 +185,10 @@ def _rewritten(item: Tensor, array: Array, dtype: pb.DType) -> Tensor:
 
 
 def judged_kinds(actual: Recording, expected: Recording) -> Recording:
-    """The candidate's taps that the golden has, with numbers of the golden's kind: the others cannot be judged."""
+    """The candidate's taps that the golden has, with numbers of the golden's kind: the others cannot be judged.
+
+    Beside them stay the numbers of its parameters.
+    """
 
     def fits(item: Tensor, golden: Mapping[tuple[str, int], Tensor]) -> bool:
         golden_tap = golden.get(item.key)
@@ -195,7 +199,7 @@ def judged_kinds(actual: Recording, expected: Recording) -> Recording:
         )
 
     golden = {item.key: item for item in expected}
-    judged = {item.key: item for item in actual if fits(item, golden)}
+    judged = {item.key: item for item in actual if is_parameter(item) or fits(item, golden)}
     return replace(actual, tensors=list(judged.values()))
 
 

@@ -11,6 +11,7 @@ from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
+from qwen3_parity.diagnosis.edits.grammar.held import held
 from qwen3_parity.diagnosis.edits.grammar.layer_types import layer_types
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
@@ -24,6 +25,7 @@ from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
 
 PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
+    held,
     constants,
     frequencies,
     rotations,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.product import MOST, Form, Product
+from qwen3_parity.diagnosis.findings.product import LARGEST, MOST, Form, Product, by_held
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
+from qwen3_parity.diagnosis.findings.structure.decoded import decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
@@ -20,6 +23,8 @@ from qwen3_parity.mistakes.rounding import ROUNDED
 
 _TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05
 """What is told by a weight that positions determine, by one that was loaded as stored, by one that always fits."""
+UNKNOWN = "weight.unknown"
+"""What a weight is called that is another one in no form that is known."""
 _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
 _FORMS: tuple[Form, ...] = (
@@ -33,6 +38,7 @@ _FORMS: tuple[Form, ...] = (
     rows,
     columns_permuted,
     misread,
+    decoded,
     row_scaled,
     row_shifted,
     column_scaled,
@@ -55,13 +61,47 @@ def weight_structure(tap: WrongTap) -> Finding | None:
     product = tap.product()
     if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
         return None
+    return _structure(product)
+
+
+def structure_of(name: str, held: Array, tensors: Mapping[str, Array], headroom: float) -> Finding | None:
+    """The same of a weight by its first rows as they were loaded; None where nothing can be said of such a one."""
+    weight = np.asarray(tensors[name], np.float64)
+    if weight.ndim > 2:  # of experts
+        weight, held = weight.reshape(-1, weight.shape[-1]), held.reshape(-1, held.shape[-1])
+    if weight.ndim != 2 or weight.size > LARGEST or not np.isfinite(weight).all() or not np.isfinite(held).all():
+        return None
+    nothing, empty = np.zeros(len(weight)), np.zeros((0, len(weight)))
+    product = Product(
+        name, empty[:, :0] @ weight[:0], weight, nothing, empty, empty, headroom, loaded=False, tensors=tensors
+    )
+    product = by_held(product, held)
+    return None if product.held is None else _structure(product)
+
+
+def _structure(product: Product) -> Finding | None:
     for form in _FORMS:
         if (fits := form(product)) is not None:
             name, says, share = fits
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
-            counted = f"{_counted(product.positions)} of {product.weight.shape[1]} inputs"
-            return Finding(name, f"{says}; told by {counted}{after}", share)
-    return _any_weight(product)
+            return Finding(name, f"{says}{_told_by(product)}{after}", share)
+    return _any_weight(product) if product.held is None else _other_weight(product, product.held)
+
+
+def _told_by(product: Product) -> str:
+    if product.held is None:
+        return f"; told by {_counted(product.positions)} of {product.weight.shape[1]} inputs"
+    whole = product.tensors.get(product.name, product.weight).size == product.held.size
+    return "" if whole else f"; told by its first {len(product.held)} rows as loaded"
+
+
+def _other_weight(product: Product, held: Array) -> Finding:
+    """A weight that the recording has, in no form that is known."""
+    outputs, change = np.flatnonzero(product.wrong), held - product.weight
+    where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
+    size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
+    says = f"its weight is not the checkpoint's{where}: as loaded it is another one by {size:.2g} of its size"
+    return Finding(UNKNOWN, f"{says}, in no form that is known", _TOLD)
 
 
 def _counted(positions: int) -> str:
@@ -93,7 +133,7 @@ def _any_weight(product: Product) -> Finding | None:
     where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
     size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
     by = "by its digest; its form is unknown" if fewer else f"by {size:.2g} of its size, in no form that is known"
-    return Finding("weight.unknown", f"its weight is not the checkpoint's{where}: another one {by}; {numbers}", _TOLD)
+    return Finding(UNKNOWN, f"its weight is not the checkpoint's{where}: another one {by}; {numbers}", _TOLD)
 
 
 def _everywhere(product: Product) -> bool:

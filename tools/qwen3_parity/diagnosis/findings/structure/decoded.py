@@ -1,0 +1,172 @@
+"""A weight whose own numbers show the integers that it was kept in, and how these differ from the right ones."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.findings.cells import numbers
+from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.structure.few_bits import SCALES
+from qwen3_parity.judge.indices import ranges
+
+_MOST_BITS = 8
+_LARGE, _ROWS = 1 << 16, 64
+"""Of a weight with more numbers so many rows are read."""
+_DECODED = 0.95
+"""The part of the blocks whose numbers must be whole steps gaps: one of few different numbers may be anything's."""
+_FEWEST = 4
+"""Different numbers of a block that show a step."""
+_PARTS = 3
+_WHOLE = 0.02
+"""How far from whole steps numbers may be: scales are multiplied in float32, and their zero points rounded."""
+_HALF, _MOST_OF_THEM, _ENDS = 0.55, 0.75, 1.05
+"""How many steps the nearest integer may be away, some of which is the scale's rounding, for so many of the numbers;
+and how many the ends of a block, which a rounded zero point cuts off.
+"""
+_SAME = 2.0**-20
+"""How far off a scale may be that is read off its products."""
+_SHOWN = 4
+_SIZES = (256, 128, 64, 32, 16, 8)
+_OFF_SCALE = 0.1
+"""How far from 1 a scale may be that is the right one in a narrower type."""
+
+Form = tuple[str, str, float]
+
+
+class _Blocks(NamedTuple):
+    """Numbers `[block, number]` as loaded and as they should be, the step of each block, and the bits of its integers.
+
+    What fills a row's last block is NaN.
+    """
+
+    size: int
+    loaded: Array
+    truth: Array
+    step: Array
+    bits: int
+
+
+def decoded(product: Product) -> Form | None:
+    """Integers that can be read off the weight as it was loaded: right but for rounding, or shifted, or scaled."""
+    if product.held is None:
+        return None
+    rows = slice(None) if product.held.size <= _LARGE else slice(_ROWS)
+    blocks = next(_in_blocks(product.held[rows], product.weight[rows]), None)
+    if blocks is None:
+        return None
+    each = "each row" if blocks.size == product.held.shape[1] else f"each {blocks.size} numbers of a row"
+    stored = f"its weight is in integers of {blocks.bits} bits, a scale for {each}{_type_of(blocks.step)}"
+    for form in (_rounded, _by_sign, _shifted, _scaled):
+        if (difference := form(blocks)) is not None:
+            name, says = difference
+            return name, f"{stored}{says and f', and {says}'}", 1.0
+    return None
+
+
+def _in_blocks(held: Array, truth: Array) -> Iterator[_Blocks]:
+    """The weight in the largest blocks whose numbers are whole steps gaps."""
+    inputs = held.shape[1]
+    for size in dict.fromkeys(
+        (inputs, 256, 128, 64, 32, 16, *(n for n in range(inputs // 2, 3, -1) if inputs % n == 0), 8)
+    ):
+        if size > inputs:
+            continue
+        cut = [_cut(values, size) for values in (held, truth)]
+        step, bits = _steps(cut[0])
+        if np.isfinite(step).mean() >= _DECODED and bits <= _MOST_BITS:
+            good = np.isfinite(step)
+            yield _Blocks(size, cut[0][good], cut[1][good], step[good, None], bits)
+
+
+def _cut(values: Array, size: int) -> Array:
+    padded = np.pad(values, ((0, 0), (0, -values.shape[1] % size)), constant_values=np.nan)
+    return padded.reshape(-1, size)
+
+
+def _steps(blocks: Array) -> tuple[Array, int]:
+    """The step of each block, NaN where it shows none, and the bits that its integers take."""
+    steps, levels = np.full(len(blocks), np.nan), 1.0
+    for number, block in enumerate(blocks):
+        values = np.unique(block[np.isfinite(block)])
+        above = values - values[:1]
+        gaps = np.diff(above)
+        gaps = gaps[gaps > 2.0**-12 * above[-1]] if len(above) else gaps
+        if len(gaps) + 1 < _FEWEST:
+            continue
+        for parts in range(1, _PARTS + 1):  # what lies nearest may be several steps gaps
+            step = float(gaps.min()) / parts
+            for _ in range(2):  # the smallest difference is the least exact
+                counts = np.rint(above / step)
+                step = float((counts * above).sum() / np.square(counts).sum())
+            if np.abs(above / step - counts).max() <= _WHOLE and counts[-1] < 1 << _MOST_BITS:
+                steps[number], levels = step, max(levels, counts[-1] + 1)
+                break
+    return steps, int(np.ceil(np.log2(levels)))
+
+
+def _type_of(scales: Array) -> str:
+    """In which narrow type scales are, in words; "" where they are in none."""
+    for words, narrow in reversed(SCALES[1:]):
+        if (np.abs(narrow(scales.astype(np.float32)) - scales) <= _SAME * scales).all():
+            return words
+    return ""
+
+
+def _off(blocks: _Blocks) -> Array:
+    """How many steps each number is from the right one."""
+    return np.asarray((blocks.loaded - blocks.truth) / blocks.step)
+
+
+def _near(off: Array) -> bool:
+    steps = np.abs(off[np.isfinite(off)])
+    return bool((steps <= _HALF).mean() >= _MOST_OF_THEM and (steps <= _ENDS).mean() >= _DECODED)
+
+
+def _rounded(blocks: _Blocks) -> tuple[str, str] | None:
+    return ("structure.blocks", "") if _near(_off(blocks)) else None
+
+
+def _by_sign(blocks: _Blocks) -> tuple[str, str] | None:
+    """Numbers of either sign are so many steps off: codes read with another sign, or excess."""
+    off, codes = _off(blocks), np.rint(blocks.truth / blocks.step)
+    below = codes < 0
+    shifts = [float(np.rint(np.nanmedian(off[cells]))) for cells in (below, codes >= 0) if cells.any()]
+    if len(shifts) < 2 or shifts[0] == shifts[1] or not _near(off - np.where(below, *shifts)):
+        return None
+    negative, positive = (f"{shift:+.0f}" for shift in shifts)
+    says = (
+        f"its codes are off by {negative} steps where they are negative and by {positive} where they are not: "
+        "they are stored in one way of signs and read in another (two's complement, an excess)"
+    )
+    return "structure.misread", says
+
+
+def _shifted(blocks: _Blocks) -> tuple[str, str] | None:
+    """Each block is so many whole steps off: its zero point is another's, or wrong."""
+    off = _off(blocks)
+    shifts = np.rint(np.nanmedian(off, axis=1))
+    if not shifts.any() or not _near(off - shifts[:, None]):
+        return None
+    wrong = np.flatnonzero(shifts)
+    by = np.unique(shifts[wrong])
+    how = f"by {by[0]:+.0f} steps" if len(by) == 1 else f"by {by[0]:+.0f} to {by[-1]:+.0f} steps"
+    where = (
+        f"{len(wrong)} of its {len(shifts)} blocks ({ranges(wrong[:_SHOWN].tolist())}{' …' * (len(wrong) > _SHOWN)})"
+    )
+    return "structure.block_shifted", f"the zero points of {where} are off {how}: a number is added to each block"
+
+
+def _scaled(blocks: _Blocks) -> tuple[str, str] | None:
+    """Each block is multiplied by a number: its scale is another's, or rounded."""
+    loaded, truth = (np.nan_to_num(values) for values in (blocks.loaded, blocks.truth))
+    scale = (loaded * truth).sum(1) / np.maximum(np.square(truth).sum(1), 1e-300)
+    if not (scale != 0).all() or not _near((loaded / scale[:, None] - truth) / (blocks.step / scale[:, None])):
+        return None
+    by = numbers(scale, _SHOWN)
+    if (np.abs(scale - 1) <= _OFF_SCALE).all():
+        return "structure.block_scaled", f"its scales are rounded: they are {by} of what they should be"
+    return "structure.block_scaled", f"each block is multiplied by a number of its own, another's scale: {by}"

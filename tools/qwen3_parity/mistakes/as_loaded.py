@@ -1,0 +1,50 @@
+"""The weight that a candidate holds in the place of the checkpoint's, where its recording has the numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from qwen3_golden import pattern_of
+from qwen3_parity.judge.match import PARAMETER
+from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
+from qwen3_parity.mistakes.observed import asks_for_all
+from qwen3_parity.mistakes.parameters import held_rows
+from qwen3_parity.mistakes.ranks import RARE
+from qwen3_spec.site import Site
+
+AS_LOADED = "weight.as_loaded"
+"""What it is called where nothing more is known of such a weight."""
+
+
+def as_loaded(site: Site) -> Iterator[Hypothesis]:
+    """The right op on the numbers that were loaded; of a tap's own linear or norm its numbers tell more."""
+    if not asks_for_all() and site.place.op != "embedding":
+        return
+    if _kinds(site.place.parameters) & _kinds(_held(site)):
+        says = "computes with what it holds as its weight, which is not the checkpoint's"
+        fix = "load the checkpoint's numbers as they are stored"
+        yield Hypothesis(AS_LOADED, says, fix, OfSite(_with_held), RARE, cause=AS_LOADED)
+
+
+def _held(site: Site) -> Iterator[str]:
+    """The parameters whose numbers the candidate's recording has."""
+    names = (item.info.name for item in site.values.recording)
+    return (name.removeprefix(PARAMETER) for name in names if name.startswith(PARAMETER))
+
+
+def _kinds(names: Iterable[str]) -> set[str]:
+    """Parameters of any layer: one that is right in a layer may be another in the next."""
+    return set(map(pattern_of, names))
+
+
+def _with_held(site: Site) -> Site:
+    """The site with every parameter that the recording has whole."""
+    parameters = dict(site.parameters)
+    for name in site.place.parameters:
+        held, kind = held_rows(name, site.values.recording), name.rpartition(".")[2]
+        if held is not None and kind in parameters and held.shape == np.shape(parameters[kind]):
+            parameters[kind] = held
+    return replace(site, parameters=parameters)

@@ -1,0 +1,42 @@
+"""What a recording says of the parameters that a model holds: digests, and the numbers of those that are others."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import torch
+
+from qwen3_golden import Recording, Tensor, pb, tensor
+from qwen3_parity.judge.match import PARAMETER
+from qwen3_reference.torch_tensors import parameter_messages, to_numpy
+
+_MOST, _MOST_OF_ALL = 1 << 18, 1 << 23
+"""Bytes of one such parameter, and of all of them, that a recording holds."""
+
+
+class Held(NamedTuple):
+    """The digests of parameters, and the numbers of those whose bytes are not the golden's."""
+
+    digests: list[pb.Parameter]
+    numbers: list[Tensor]
+
+
+def held_parameters(tensors: Mapping[str, torch.Tensor], golden: Recording) -> Held:
+    """Parameters by the golden's names; of those whose bytes are not the golden's the first rows that fit.
+
+    A tensor of such rows is called `parameter.` and the parameter's name. A golden without digests has nothing to
+    compare with.
+    """
+    digests, numbers, size = parameter_messages(tensors), list[Tensor](), 0
+    theirs = {item.name: item for item in golden.parameters if item.sha256}
+    for item in digests:
+        values, expected = tensors[item.name].detach(), theirs.get(item.name)
+        if expected is None or expected.sha256 == item.sha256 or not values.is_floating_point() or not values.numel():
+            continue
+        rows = values[: max(1, _MOST // max(1, values[:1].nbytes))]
+        if tuple(expected.shape) == tuple(values.shape) and rows.nbytes <= _MOST and size + rows.nbytes <= _MOST_OF_ALL:
+            size += rows.nbytes
+            array, dtype = to_numpy(rows)
+            numbers.append(tensor(f"{PARAMETER}{item.name}", array, dtype=dtype))
+    return Held(digests, numbers)
