@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_spec.site import Site
 
 HIDDEN, HEADS, DIM = 12, 4, 3
+ROUNDED = float(torch.tensor(HIDDEN**0.5).bfloat16())
 Numbers = Callable[..., torch.Tensor]
 
 
@@ -54,6 +55,7 @@ CLASSIC: dict[str, tuple[str, str, str, Numbers]] = {
     "tokens not scaled": ("embedding.scaled", PRE, SUM, lambda t, p: t + p),
     "tokens divided": ("embedding.scaled", PRE, SUM, lambda t, p: t * HIDDEN**-0.5 + p),
     "positions scaled too": ("embedding.scaled", PRE, SUM, lambda t, p: (t + p) * HIDDEN**0.5),
+    "a scale in bfloat16": ("embedding.scale_rounded", PRE, SUM, lambda t, p: t * ROUNDED + p),
     "no positions": ("positions.missing", PRE, SUM, lambda t, p: t * HIDDEN**0.5),
     "head by head": ("qkv.interleaved", PRE, Q, cut("hpd", 0)),
     "q, k, v innermost": ("qkv.interleaved", PRE, Q, cut("hdp", 0)),

@@ -58,6 +58,8 @@ NORMS: dict[str, tuple[str, Norm]] = {
     "no weight": ("norm.no_weight", lambda x, w: correct(x, torch.ones_like(w))),
     "weight alone": ("norm.weight_only", lambda x, w: w * x),
     "left out": ("norm.no_norm", lambda x, w: x),
+    "of squares": ("norm.squared_input", lambda x, w: correct(x * x, w)),
+    "squares in the place of x": ("norm.squared_input", lambda x, w: x * correct(x, w)),
     "twice": ("norm.twice", lambda x, w: correct(correct(x, w), w)),
     "half of a row": ("norm.partial", lambda x, w: w * x * torch.rsqrt(mean_square(x[..., : x.shape[-1] // 2]) + EPS)),
     "over positions": ("norm.axis", lambda x, w: w * x * torch.rsqrt((x * x).mean(1, keepdim=True) + EPS)),

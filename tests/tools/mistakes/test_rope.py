@@ -235,9 +235,22 @@ def counted(positions: Positions) -> Wrong:
     return lambda site: positions(site.values.value(POSITION_IDS, site.step))
 
 
+def taken_for_padding(token: int) -> Wrong:
+    """As if the tokens of an id were padding, which is not counted."""
+
+    def wrong(site: Site) -> Array:
+        ids, mask = (site.values.value(f"input.decoder_{leaf}", 0) for leaf in ("input_ids", "attention_mask"))
+        positions = site.values.value(POSITION_IDS, site.step)
+        assert ids is not None and mask is not None and positions is not None
+        return np.asarray(positions - np.cumsum((ids == token) & (mask == 1), 1)[:, : positions.shape[1]])
+
+    return wrong
+
+
 test_wrong_positions_are_named = named(
     {
         key: (name, "encdec/unrotated" if step == 1 else CASE, POSITION_IDS, counted(positions), step)
         for key, (name, step, positions) in POSITIONS.items()
     }
+    | {"padding's id": ("positions.pad_id", "encdec/unpadded", POSITION_IDS, taken_for_padding(3), 0)}
 )

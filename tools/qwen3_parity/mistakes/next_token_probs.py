@@ -85,13 +85,14 @@ def _rules(site: Site, sampling: Sampling) -> Iterator[tuple[str, str, str, Filt
     penalty, k, p, least = sampling.repetition_penalty, sampling.top_k, sampling.top_p, sampling.min_p
     prompt, stop = site.case.generation.prompt_length, site.stop
     occurred = history(site, ids, real)
-    late = np.where(np.arange(real.shape[1]) >= prompt, real, False)
-    early = np.where(np.arange(real.shape[1]) < prompt, real, False)
+    slots = np.arange(real.shape[1])
+    late, early = np.where(slots >= prompt, real, False), np.where(slots < prompt, real, False)
     scopes = {
         "prompt_left_out": ("leaves the prompt out", history(site, ids, late)),
         "generated_left_out": ("counts the prompt alone", history(site, ids, early)),
         "padding_counted": ("counts padding", history(site, ids, np.ones_like(real))),
         "last_left_out": ("leaves the last token out", _had(ids, real, stop - 1, vocab)),
+        "last_alone": ("is for the last token alone", history(site, ids, np.where(slots == stop - 1, real, False))),
         "everything": ("is for every token", np.ones_like(occurred)),
     }  # fmt: skip
     divided = lambda x: np.where(occurred, x / penalty, x)  # noqa: E731

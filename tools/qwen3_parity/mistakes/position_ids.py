@@ -27,7 +27,7 @@ FIX = "count a row's real tokens from 0: cumsum(attention_mask) - 1, going on fr
 class Slots:
     """Right positions `ids[batch, length]` of a step, with what a port may count instead.
 
-    `start` is the smallest position of the request. `earlier[batch, slot]`, True = a token, and `earlier_ids`, its positions here, are of the request before.
+    `start` is the smallest position of the request. `earlier[batch, slot]`, True = a token, and `earlier_ids`, its positions here, are of the request before. `until[batch, slot]` are the ids of every token up to the step's end, -1 for padding.
     """
 
     ids: Array
@@ -39,6 +39,7 @@ class Slots:
     start: int = 0
     earlier: Array | None = None
     earlier_ids: Array | None = None
+    until: Array | None = None
 
     @property
     def slots(self) -> Array:
@@ -72,11 +73,14 @@ def slots(site: Site, ids: Array) -> Slots:
     stated = site.values.recorded(f"input.{stack}_position_ids", 0)
     start = 0 if stated is None or not stated.size else int(stated.min())
     earlier, their_ids = (earlier_input(site, f"input.{stack}_{leaf}") for leaf in ("attention_mask", "position_ids"))
+    mask = site.values.recorded(f"input.{stack}_attention_mask", 0)
+    whole = tokens if tokens is None or mask is None or mask.shape != tokens.shape else np.where(mask, tokens, -1)
+    until = None if whole is None else whole[:, : past + ids.shape[1]]
     if earlier is None or len(earlier) != len(ids):
-        return Slots(ids, past, site.step, first, here, memory, start)
+        return Slots(ids, past, site.step, first, here, memory, start, until=until)
     theirs = None if their_ids is None else their_ids[:, past : past + ids.shape[1]]
     theirs = theirs if theirs is not None and theirs.shape == ids.shape else None
-    return Slots(ids, past, site.step, first, here, memory, start, earlier.astype(bool), theirs)
+    return Slots(ids, past, site.step, first, here, memory, start, earlier.astype(bool), theirs, until)
 
 
 def _constant(value: Callable[[Slots], Array | int]) -> Change:
@@ -191,6 +195,12 @@ def _again_from(first: int, s: Slots) -> Array:
     return np.where(slots >= first, slots - first, s.ids)
 
 
+def _without_id(token: int, s: Slots) -> Array | None:
+    if s.until is None or s.until.shape[1] < s.ids.shape[1]:
+        return None
+    return np.asarray(s.ids - np.cumsum(s.until == token, axis=1)[:, -s.ids.shape[1] :])
+
+
 def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rule]:
     """Every rule that gives other positions here; `longest` is max_position_embeddings where it is known."""
     bounds = sorted({n for n in (window, longest, *range(1, 65), 127, 255, 511, 1023, 2047, 4095, 8191) if n})
@@ -204,6 +214,8 @@ def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rul
              for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
     more += [Rule("positions.restarted", f"counts from 0 again from slot {n} on", partial(_again_from, n), RARE)
              for n in range(1, min(s.ids.shape[1], 65))]  # fmt: skip
+    more += [Rule("positions.pad_id", f"counts no token of id {token}: it is taken for padding", partial(_without_id, token), PLAIN + 1.5)
+             for token in (() if s.until is None else np.unique(s.until[s.until >= 0])[:64].tolist())]  # fmt: skip
     for rule in (*_RULES, *more):
         ids = rule.change(s)
         if ids is not None and not np.array_equal(ids, s.ids):

@@ -104,8 +104,11 @@ _CENTRES: tuple[tuple[str, str, Callable[[Array], Array | float], int], ...] = (
 _WHOLE: tuple[tuple[str, str, Rank, Wrong], ...] = (
     ("no_norm", "is left out: it hands on its input", PLAIN, lambda site: rows(site)),
     ("twice", "is applied twice", PLAIN, lambda site: _normed(site, _normed(site, rows(site)))),
+    ("squared_input", "norms the squares of its input, x²", PLAIN + 1, lambda site: _normed(site, rows(site) ** 2)),
+    ("squared_input", "has x² in the place of x: the squares of its statistics are multiplied", PLAIN + 1,
+     lambda site: rows(site) * _normed(site, rows(site))),
     ("plus_input", "adds its input to its output", RARE, lambda site: _normed(site, rows(site)) + rows(site)),
-)
+)  # fmt: skip
 
 
 def norm(site: Site) -> Iterator[Hypothesis]:

@@ -13,7 +13,8 @@ import torch
 from wrong_numbers import evidence, golden, said
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings import Finding
+from qwen3_parity.diagnosis.findings import Finding, WrongTap
+from qwen3_parity.diagnosis.findings.numbers.choices import counted_off
 from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_spec.site import Site
 
@@ -187,3 +188,32 @@ SHAPES: dict[tuple[int, ...], tuple[str, str]] = {
 @pytest.mark.parametrize("actual", SHAPES)
 def test_another_shape_is_told_by_its_axes(actual: tuple[int, ...]) -> None:
     assert other_shape(("batch", "query"), (4, 3), actual) == Finding(*SHAPES[actual], 1.0)
+
+
+def chosen(actual: list[list[int]], expected: list[list[int]]) -> Finding | None:
+    values, truth = np.array(actual), np.array(expected)
+    return counted_off(
+        WrongTap(
+            *(("generated_ids", 0), ("batch", "new"), frozenset({"argmax"}), values, truth, None),
+            *(np.ones(truth.shape, bool), values != truth, 0.0, lambda name, step: None),
+        )
+    )
+
+
+RIGHT = [[38, 1, 4], [15, 40, 32], [5, 15, 36]]
+
+
+def test_ids_of_a_part_of_the_vocabulary_that_are_shifted_are_told_by_the_first_wrong_ones() -> None:
+    finding = chosen([[37, 9, 9], [15, 39, 9], [5, 15, 35]], RIGHT)
+    assert finding is not None and finding.name == "fit.ids_shifted"
+    assert "-1 off: 37 for 38, 39 for 40, 35 for 36; ids up to 15 are right, and from 36 on" in finding.says
+    everywhere = chosen([[39, 9, 9], [16, 9, 9], [6, 9, 9]], RIGHT)
+    assert everywhere is not None and "+1 off: 39 for 38, 16 for 15, 6 for 5" in everywhere.says
+    assert "are right" not in everywhere.says
+
+
+@pytest.mark.parametrize(
+    "actual", [[[37, 9, 9], [15, 41, 9], [5, 15, 35]], [[37, 1, 4], [15, 40, 32], [5, 15, 36]], RIGHT]
+)
+def test_other_choices_are_not_said_to_be_shifted(actual: list[list[int]]) -> None:
+    assert chosen(actual, RIGHT) is None

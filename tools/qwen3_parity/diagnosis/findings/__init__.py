@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
+from qwen3_parity.diagnosis.findings.numbers.choices import counted_off
 from qwen3_parity.diagnosis.findings.numbers.clamped import clamped
 from qwen3_parity.diagnosis.findings.numbers.concentration import concentrated, size, unrelated
 from qwen3_parity.diagnosis.findings.numbers.factors import factor, from_tap_to_tap, group_factor, key_parts
@@ -36,6 +37,7 @@ __all__ = ["Finding", "Key", "WrongTap", "findings"]
 
 FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     not_finite,
+    counted_off,
     bands,
     factor,
     visible_zero,
