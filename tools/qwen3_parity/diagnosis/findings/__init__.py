@@ -28,6 +28,7 @@ from qwen3_parity.diagnosis.findings.numbers.values import dropout, not_finite
 from qwen3_parity.diagnosis.findings.provenance.added import added
 from qwen3_parity.diagnosis.findings.provenance.channels import other_channels
 from qwen3_parity.diagnosis.findings.provenance.elsewhere import stands_elsewhere
+from qwen3_parity.diagnosis.findings.provenance.memory import in_memory
 from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
 from qwen3_parity.diagnosis.findings.structure.sums import summed
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
@@ -49,6 +50,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     weight_structure,
     permuted,
     other_channels,
+    in_memory,
     other_statistic,
     summed,
     added,
