@@ -10,7 +10,7 @@ from importlib import import_module
 
 from detection.blind.row import Row
 
-DRAWS = ("first", "second", "third")
+DRAWS = ("first", "second", "third", "fourth")
 """Packages here, each with the names of its modules in `FILES`, its `answers.txt` and its words."""
 
 

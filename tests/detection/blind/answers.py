@@ -13,11 +13,12 @@ from typing import NamedTuple
 
 from detection.blind import DRAWS
 from detection.blind.first import words as first
+from detection.blind.fourth import words as fourth
 from detection.blind.second import words as second
 from detection.blind.third import words as third
 from detection.draws import Alternative, alternative, says
 
-WORDS = {**first.WORDS, **second.WORDS, **third.WORDS}
+WORDS = {**first.WORDS, **second.WORDS, **third.WORDS, **fourth.WORDS}
 
 
 class Answer(NamedTuple):
