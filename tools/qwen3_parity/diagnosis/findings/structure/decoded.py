@@ -17,10 +17,11 @@ _MOST_BITS = 8
 _LARGE, _ROWS = 1 << 16, 64
 """Of a weight with more numbers so many rows are read."""
 _DECODED = 0.95
-"""The part of the blocks whose numbers must be whole steps gaps: one of few different numbers may be anything's."""
+"""The part of the blocks whose numbers must be whole steps apart: one of few different numbers may be anything's."""
 _FEWEST = 4
 """Different numbers of a block that show a step."""
 _PARTS = 3
+"""How many steps the nearest two numbers of a block may be apart."""
 _WHOLE = 0.02
 """How far from whole steps numbers may be: scales are multiplied in float32, and their zero points rounded."""
 _HALF, _MOST_OF_THEM, _ENDS = 0.55, 0.75, 1.05
@@ -30,7 +31,8 @@ and how many the ends of a block, which a rounded zero point cuts off.
 _SAME = 2.0**-20
 """How far off a scale may be that is read off its products."""
 _SHOWN = 4
-_SIZES = (256, 128, 64, 32, 16, 8)
+_SIZES, _SCREENED = (256, 128, 64, 32, 16, 8), 32
+"""Numbers of a row that often share a scale, beside what cuts it into equal parts; blocks that a quick look takes."""
 _OFF_SCALE = 0.1
 """How far from 1 a scale may be that is the right one in a narrower type."""
 
@@ -68,17 +70,16 @@ def decoded(product: Product) -> Form | None:
 
 
 def _in_blocks(held: Array, truth: Array) -> Iterator[_Blocks]:
-    """The weight in the largest blocks whose numbers are whole steps gaps."""
+    """The weight in the largest blocks whose numbers are whole steps apart."""
     inputs = held.shape[1]
-    for size in dict.fromkeys(
-        (inputs, 256, 128, 64, 32, 16, *(n for n in range(inputs // 2, 3, -1) if inputs % n == 0), 8)
-    ):
-        if size > inputs:
-            continue
+    parts = (size for size in range(inputs // 2, 3, -1) if inputs % size == 0)
+    for size in sorted({inputs, *(size for size in _SIZES if size < inputs), *parts}, reverse=True):
         cut = [_cut(values, size) for values in (held, truth)]
+        if np.isfinite(_steps(cut[0][:_SCREENED])[0]).mean() < _DECODED:
+            continue
         step, bits = _steps(cut[0])
-        if np.isfinite(step).mean() >= _DECODED and bits <= _MOST_BITS:
-            good = np.isfinite(step)
+        good = np.isfinite(step)
+        if good.mean() >= _DECODED and bits <= _MOST_BITS:
             yield _Blocks(size, cut[0][good], cut[1][good], step[good, None], bits)
 
 
@@ -97,7 +98,7 @@ def _steps(blocks: Array) -> tuple[Array, int]:
         gaps = gaps[gaps > 2.0**-12 * above[-1]] if len(above) else gaps
         if len(gaps) + 1 < _FEWEST:
             continue
-        for parts in range(1, _PARTS + 1):  # what lies nearest may be several steps gaps
+        for parts in range(1, _PARTS + 1):  # what lies nearest may be several steps apart
             step = float(gaps.min()) / parts
             for _ in range(2):  # the smallest difference is the least exact
                 counts = np.rint(above / step)
@@ -154,10 +155,9 @@ def _shifted(blocks: _Blocks) -> tuple[str, str] | None:
     wrong = np.flatnonzero(shifts)
     by = np.unique(shifts[wrong])
     how = f"by {by[0]:+.0f} steps" if len(by) == 1 else f"by {by[0]:+.0f} to {by[-1]:+.0f} steps"
-    where = (
-        f"{len(wrong)} of its {len(shifts)} blocks ({ranges(wrong[:_SHOWN].tolist())}{' …' * (len(wrong) > _SHOWN)})"
-    )
-    return "structure.block_shifted", f"the zero points of {where} are off {how}: a number is added to each block"
+    listed = f"{ranges(wrong[:_SHOWN].tolist())}{' …' * (len(wrong) > _SHOWN)}"
+    says = f"the zero points of {len(wrong)} of its {len(shifts)} blocks ({listed}) are off {how}"
+    return "structure.block_shifted", f"{says}: a number is added to each block"
 
 
 def _scaled(blocks: _Blocks) -> tuple[str, str] | None:
