@@ -121,6 +121,8 @@ def test_by_the_logits_alone_it_is_said_what_a_weight_is_that_was_loaded(plain: 
     says = fault.explanations[0].says
     assert says.startswith("computes with what was loaded as down_proj, which is not the checkpoint's. down_proj: ")
     assert "integers of 4 bits, a scale for each 10 numbers of a row, and each block is multiplied" in says
+    (parameter,) = diagnose(plain.golden, recording, weights, work=0).parameters
+    assert parameter.says.startswith("holds values of no tensor of the checkpoint: its weight is in integers of 4 bits")
     unsaid = [item for item in recording if not item.info.name.startswith("parameter.")]
     (fault,) = diagnose(plain.golden, replace(recording, tensors=unsaid), weights).faults
     assert fault.name not in ("structure.block_scaled", "weight.as_loaded")

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from qwen3_golden import Array, Recording
+from qwen3_golden import Array, Recording, pattern_of
+from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN, structure_of
+from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.mistakes.parameters import held_rows
+
+_MOST = 8
+"""Kinds of parameters whose numbers are looked at."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +26,13 @@ class ParameterFault:
 
 
 def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[str, Array]) -> list[ParameterFault]:
-    """Every parameter of the candidate with another digest than the golden's; none where either records no digests."""
+    """Every parameter of the candidate with another digest than the golden's; none where either records no digests.
+
+    Where its recording has the numbers, what they are is said of the first of each kind.
+    """
     goldens = {parameter.name: parameter for parameter in golden.parameters if parameter.sha256}
     owners = {parameter.sha256: parameter.name for parameter in reversed(golden.parameters) if parameter.sha256}
-    faults = []
+    faults, kinds = list[ParameterFault](), set[str]()
     for parameter in candidate.parameters:
         expected = goldens.get(parameter.name)
         if (
@@ -40,6 +49,11 @@ def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[s
             says = "is transposed"
         else:
             says = "holds values of no tensor of the checkpoint"
+            kind, rows = pattern_of(parameter.name), held_rows(parameter.name, candidate)
+            if rows is not None and parameter.name in weights and kind not in kinds and len(kinds) < _MOST:
+                kinds.add(kind)  # of a kind that was loaded otherwise in every layer one says what it is
+                structure = structure_of(parameter.name, rows, weights, headroom("op", "linear").max)
+                says += "" if structure is None or structure.name == UNKNOWN else f": {structure.says}"
         faults.append(ParameterFault(parameter.name, says))
     return faults
 

@@ -21,6 +21,8 @@ MOST = 0.9
 
 _STEPS = 2.0
 """Roundings of a row's largest weight that whoever makes a weight of another may add."""
+_INPUTS = 512
+"""Inputs of a weight as it was loaded that are looked at: each is a position."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,8 @@ class Product:
     rounding units beside the product's own, of the shape of `y`, `roundoff` what storing `y` costs of its size.
     `loaded`: whether the candidate's digest of the weight is the checkpoint's, None where nobody says it. `tensors` has
     every parameter by name. `hidden`: x was not recorded but computed, so that the mistake may be ahead.
-    `held` are the weight's rows as the candidate holds them, where its recording has them.
+    `held` are the weight's first rows and inputs as the candidate holds them, where its recording has them, and
+    `by_positions` is the product by what was recorded, where these are not all of the weight.
     """
 
     name: str
@@ -46,6 +49,7 @@ class Product:
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     hidden: bool = False
     held: Array | None = field(default=None, repr=False)
+    by_positions: Product | None = field(default=None, repr=False)
 
     @property
     def positions(self) -> int:
@@ -108,18 +112,21 @@ class Product:
 
 
 def by_held(product: Product, held: Array | None) -> Product:
-    """The product with the weight that the candidate holds, its first rows: what each input by itself makes of them.
+    """The product with the weight that the candidate holds: what each of its first inputs by itself makes of its rows.
 
     As it was where the recording has none, and where it gives other numbers than were recorded.
     """
     if held is None or held.ndim != 2 or held.shape[1] != product.weight.shape[1] or len(held) > len(product.weight):
         return product
-    part, held = product.part(outputs=slice(len(held))), np.asarray(held, np.float64)
-    if product.x.size and not (part.errors(part.x, held, part.bias) <= 1).all():
+    part, rows = product.part(outputs=slice(len(held))), np.asarray(held, np.float64)
+    if product.x.size and not (part.errors(part.x, rows, part.bias) <= 1).all():
         return product
-    size = np.maximum(np.abs(held), np.abs(part.weight)).max(axis=1)
-    noise = np.broadcast_to((_STEPS * FLOAT32_ROUNDOFF + product.roundoff) * size, held.T.shape)
-    return replace(part, x=np.eye(held.shape[1]), y=held.T + part.bias, noise=noise, held=held)
+    weight, rows = part.weight[:, :_INPUTS], rows[:, :_INPUTS]
+    size = np.maximum(np.abs(rows), np.abs(weight)).max(axis=1)
+    noise = _STEPS * FLOAT32_ROUNDOFF * size + product.roundoff * np.abs(rows.T)
+    y = rows.T + part.bias
+    cut = product if product.x.size and weight.shape != product.weight.shape else None
+    return replace(part, x=np.eye(rows.shape[1]), weight=weight, y=y, noise=noise, held=rows, by_positions=cut)
 
 
 def spread(count: int) -> Array:

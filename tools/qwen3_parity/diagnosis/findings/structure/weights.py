@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.product import LARGEST, MOST, Form, Product, by_held
+from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
@@ -59,32 +59,40 @@ _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what b
 def weight_structure(tap: WrongTap) -> Finding | None:
     """The structure with the fewest free numbers that gives a linear's numbers at every position."""
     product = tap.product()
+    if product is not None and product.by_positions is not None and not product.wrong.any():
+        product = product.by_positions  # the rows that were recorded are right
     if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
         return None
     return _structure(product)
 
 
 def structure_of(name: str, held: Array, tensors: Mapping[str, Array], headroom: float) -> Finding | None:
-    """The same of a weight by its first rows as they were loaded; None where nothing can be said of such a one."""
-    weight = np.asarray(tensors[name], np.float64)
-    if weight.ndim > 2:  # of experts
-        weight, held = weight.reshape(-1, weight.shape[-1]), held.reshape(-1, held.shape[-1])
-    if weight.ndim != 2 or weight.size > LARGEST or not np.isfinite(weight).all() or not np.isfinite(held).all():
+    """The same of a weight by its first rows as they were loaded; None where nothing can be said of such a one.
+
+    Of experts' weights these are the rows of all of them.
+    """
+    stored = tensors[name]
+    if stored.ndim < 2:
+        return None
+    rows = held.reshape(-1, held.shape[-1])
+    weight = np.asarray(stored.reshape(-1, stored.shape[-1])[: len(rows)], np.float64)
+    if weight.shape != rows.shape or not np.isfinite(weight).all() or not np.isfinite(rows).all():
         return None
     nothing, empty = np.zeros(len(weight)), np.zeros((0, len(weight)))
-    product = Product(
-        name, empty[:, :0] @ weight[:0], weight, nothing, empty, empty, headroom, loaded=False, tensors=tensors
-    )
-    product = by_held(product, held)
+    no_inputs = np.zeros((0, weight.shape[1]))
+    product = Product(name, no_inputs, weight, nothing, empty, empty, headroom, loaded=False, tensors=tensors)
+    product = by_held(product, rows)
     return None if product.held is None else _structure(product)
 
 
 def _structure(product: Product) -> Finding | None:
-    for form in _FORMS:
-        if (fits := form(product)) is not None:
-            name, says, share = fits
-            after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
-            return Finding(name, f"{says}{_told_by(product)}{after}", share)
+    """What the first form says that fits: of the weight as it was loaded, or else of what was recorded."""
+    for each in (product, *filter(None, [product.by_positions])):
+        for form in _FORMS:
+            if (fits := form(each)) is not None:
+                name, says, share = fits
+                after = _AS_STORED if each.loaded and name not in _OF_INPUTS else ""
+                return Finding(name, f"{says}{_told_by(each)}{after}", share)
     return _any_weight(product) if product.held is None else _other_weight(product, product.held)
 
 
