@@ -29,6 +29,11 @@ def variance(x: torch.Tensor, unbiased: bool = False) -> torch.Tensor:
     return x.var(-1, keepdim=True, unbiased=unbiased)
 
 
+def squares_with_lanes(x: torch.Tensor) -> torch.Tensor:
+    """Of a row that four zeros fill up to 16, all of it less the mean."""
+    return (functional.pad(x, (0, 4)) - x.mean(-1, keepdim=True)).pow(2).sum(-1, keepdim=True)
+
+
 def cut(order: str, part: int) -> Numbers:
     """The fused projection cut as `order` says: "phd" is right (part, head, dim)."""
     sizes = {"p": 3, "h": HEADS, "d": DIM}
@@ -52,6 +57,8 @@ CLASSIC: dict[str, tuple[str, str, str, Numbers]] = {
     "RMSNorm": ("norm.rms", PRE, NORM, lambda x, w, b: w * x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) + b),
     "no bias": ("norm.no_bias", PRE, NORM, lambda x, w, b: functional.layer_norm(x, (HIDDEN,), w, None, 1e-5)),
     "no weight": ("norm.no_weight", PRE, NORM, lambda x, w, b: functional.layer_norm(x, (HIDDEN,), None, b, 1e-5)),
+    "a tile's channels": ("norm.width", PRE, NORM, by(lambda x: (variance(x) * HIDDEN / 32 + 1e-5).sqrt())),
+    "lanes of 0": ("norm.padded_lanes", PRE, NORM, by(lambda x: (squares_with_lanes(x) / HIDDEN + 1e-5).sqrt())),
     "tokens not scaled": ("embedding.scaled", PRE, SUM, lambda t, p: t + p),
     "tokens divided": ("embedding.scaled", PRE, SUM, lambda t, p: t * HIDDEN**-0.5 + p),
     "positions scaled too": ("embedding.scaled", PRE, SUM, lambda t, p: (t + p) * HIDDEN**0.5),

@@ -53,6 +53,16 @@ def by_both(site: Site) -> Array:
     return grad(weight * x * r, x, dy + skip)[0].numpy()
 
 
+def of_last_block(site: Site) -> Array:
+    """A mean term whose accumulator each block of 8 channels overwrites."""
+    dy, x = (torch.tensor(np.asarray(value, np.float32)) for value in site.inputs)
+    weight = torch.tensor(np.asarray(site.checkpoint[site.place.parameters[0]], np.float32))
+    r = torch.rsqrt(x.square().mean(-1, keepdim=True) + site.config.rms_norm_eps)
+    first = (x.shape[-1] - 1) // 8 * 8
+    mean = (weight * dy * x * r)[..., first:].sum(-1, keepdim=True) / x.shape[-1]
+    return (r * (weight * dy - x * r * mean)).numpy()
+
+
 AT_BOTH = ("training/tied", "gradient.decoder.layers.1.attn_residual")
 
 test_a_wrong_gradient_of_a_norm_is_named = named(
@@ -63,6 +73,7 @@ test_a_wrong_gradient_of_a_norm_is_named = named(
         "no last factor": ("gradient.norm_root", *AT_STREAM, by_x(lambda x, w, r: w * x * r / r.detach())),
         "x is not normed": ("gradient.norm_input", *AT_WEIGHT, by_weight(lambda x, w, r: w * x)),
         "the weight in its own": ("gradient.norm_weight", *AT_WEIGHT, by_weight(lambda x, w, r: w * w / 2 * x * r)),
+        "a sum of the last block alone": ("gradient.norm_mean", *AT_STREAM, of_last_block),
         "the residual through the norm": ("gradient.skip_normed", *AT_BOTH, by_both),
     }
 )  # fmt: skip

@@ -58,6 +58,7 @@ NORMS: dict[str, tuple[str, Norm]] = {
     "no weight": ("norm.no_weight", lambda x, w: correct(x, torch.ones_like(w))),
     "weight alone": ("norm.weight_only", lambda x, w: w * x),
     "left out": ("norm.no_norm", lambda x, w: x),
+    "eps in the count": ("norm.eps_in_count", lambda x, w: w * x * torch.rsqrt((x * x).sum(-1, keepdim=True) / (x.shape[-1] + EPS))),
     "of squares": ("norm.squared_input", lambda x, w: correct(x * x, w)),
     "squares in the place of x": ("norm.squared_input", lambda x, w: x * correct(x, w)),
     "twice": ("norm.twice", lambda x, w: correct(correct(x, w), w)),

@@ -203,6 +203,7 @@ FREQUENCIES: dict[str, tuple[str, Array]] = {
     "an unheard-of factor": ("table.linear_scaling", 1.7 * THETA ** -(INDEX / HALF)),
     "NTK": ("table.ntk_scaling", (THETA * 4 ** (10 / 8)) ** -(INDEX / HALF)),
     "bfloat16": ("table.half_precision", torch.tensor(THETA ** -(INDEX / HALF)).bfloat16().float().numpy()),
+    "of the pair before": ("table.exponent", THETA ** -((INDEX - 1) / HALF)),
     "never made": ("table.empty", np.zeros(HALF)),
     "of no rule": ("table.unknown", THETA ** -(INDEX / HALF) * (1 + 0.1 * INDEX)),
 }  # fmt: skip

@@ -128,6 +128,7 @@ _RULES: tuple[Rule, ...] = (
     Rule("table.exponent", "divides the exponent by head_dim - 1", _power(lambda i, c: 2 * i / (c.head_dim - 1)), PLAIN + 1),
     Rule("table.exponent", "divides the exponent by head_dim + 2", _power(lambda i, c: 2 * i / (c.head_dim + 2)), PLAIN + 1),
     Rule("table.exponent", "starts at i = 1", _power(lambda i, c: 2 * (i + 1) / c.head_dim)),
+    Rule("table.exponent", "starts at i = -1: each pair has the frequency of the pair before it", _power(lambda i, c: 2 * (i - 1) / c.head_dim)),
     Rule("table.exponent", "uses odd numerators 2 i + 1", _power(lambda i, c: (2 * i + 1) / c.head_dim), PLAIN + 1),
     Rule("table.exponent", "has every second frequency twice (i rounded down to even)", _power(lambda i, c: 2 * (i // 2 * 2) / c.head_dim), PLAIN + 1),
     Rule("table.exponent", "has each frequency twice (i // 2)", _power(lambda i, c: 2 * (i // 2) / c.head_dim), PLAIN + 1),

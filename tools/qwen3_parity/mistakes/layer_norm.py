@@ -10,7 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.formulas import Formula, combined, inputs
-from qwen3_parity.mistakes.generic import casts
+from qwen3_parity.mistakes.generic import BLOCKS, casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes, OfSite
 from qwen3_parity.mistakes.norm_placement import placement
 from qwen3_parity.mistakes.observed import likely, observe
@@ -34,6 +34,17 @@ def _variance(x: Array, ddof: int = 0) -> Array:
     return np.asanyarray(x.var(axis=-1, keepdims=True, ddof=ddof))
 
 
+def _by_width(block: int, x: Array, eps: float) -> Array:
+    """Squares over the channels that fill whole blocks, of which there are more."""
+    width = -(-x.shape[-1] // block) * block
+    return np.asanyarray(np.sqrt(_variance(x) * x.shape[-1] / width + eps))
+
+
+def _with_lanes(block: int, x: Array, eps: float) -> Array:
+    """The zeros that fill a row up are as far from its mean as that is from 0."""
+    return np.asanyarray(np.sqrt(_variance(x) + (-x.shape[-1] % block) * _mean(x) ** 2 / x.shape[-1] + eps))
+
+
 _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
     ("", "", lambda x, eps: np.sqrt(_variance(x) + eps), 0),
     ("norm.eps_outside_root", "adds eps behind the root", lambda x, eps: np.sqrt(_variance(x)) + eps, 2),
@@ -46,6 +57,10 @@ _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
     ("norm.inverted", "multiplies by the deviation, where it should divide",
      lambda x, eps: 1 / np.sqrt(_variance(x) + eps), 2),
     ("norm.weight_only", "subtracts the mean without dividing", lambda x, eps: np.ones_like(x[..., :1]), 2),
+    *(("norm.width", f"divides the squares by the channels of whole blocks of {block}", partial(_by_width, block), 2)
+      for block in BLOCKS),
+    *(("norm.padded_lanes", f"centres and squares what fills a row up to whole blocks of {block}, too",
+       partial(_with_lanes, block), 2) for block in BLOCKS),
     ("norm.axis", "takes the deviation over positions", lambda x, eps: np.sqrt(x.var(axis=1, keepdims=True) + eps), 2),
 )  # fmt: skip
 _WEIGHTS: tuple[tuple[str, str, Change, int], ...] = (

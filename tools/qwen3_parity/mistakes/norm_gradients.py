@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.mistakes.formulas import Formula, inputs
+from qwen3_parity.mistakes.generic import BLOCKS
 from qwen3_parity.mistakes.gradients import cut, uses
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import asks_for_all
@@ -37,6 +38,14 @@ def _by_variance(dy: Array, weight: Array, x: Array, root: Array) -> Array:
     return _derived(dy, weight, x, 1 / _mean(x * x))
 
 
+def _partly(block: int, end: str, dy: Array, weight: Array, x: Array, root: Array) -> Array:
+    """A mean term whose sum is over one end of the channels; `last`: those behind the last whole block."""
+    width = x.shape[-1]
+    part = slice(block) if end == "first" else slice((width - 1) // block * block, None)
+    mean = (weight * dy * x / root)[..., part].sum(axis=-1, keepdims=True) / width
+    return np.asanyarray((weight * dy - x * mean / root) / root)
+
+
 _BY_INPUT: tuple[tuple[str, str, Rank, _Way], ...] = (
     ("norm_mean", "takes the root mean square of RMSNorm for a constant: the mean term is missing", PLAIN,
      lambda dy, w, x, root: w * dy / root),
@@ -54,6 +63,8 @@ _BY_INPUT: tuple[tuple[str, str, Rank, _Way], ...] = (
      lambda dy, w, x, root: (w * dy - x * x.shape[-1] * _mean(w * dy * x / root) / root) / root),
     ("norm_mean", "has x where RMSNorm's mean term has x / root", PLAIN + 1,
      lambda dy, w, x, root: (w * dy - x * _mean(w * dy * x)) / root),
+    *(("norm_mean", f"adds up RMSNorm's mean term over the {end} block of {block} channels alone", PLAIN + 1,
+       partial(_partly, block, end)) for block in BLOCKS for end in ("first", "last")),
     ("norm_root", "has the mean square where 1 / root belongs", PLAIN + 1, _by_variance),
     ("norm_root", "has root where 1 / root belongs", PLAIN + 1, lambda dy, w, x, root: _derived(dy, w, x, 1 / root)),
     ("norm_root", "leaves out the last division by root", PLAIN + 1,

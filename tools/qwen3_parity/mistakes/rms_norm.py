@@ -61,6 +61,7 @@ _DIVISORS: tuple[tuple[str, str, Divisor, int], ...] = (
     ("norm.eps_outside_root", "adds eps behind the root", lambda x, eps: np.sqrt(mean_square(x)) + eps, 0),
     ("norm.eps_as_floor", "takes eps as a floor under the root", lambda x, eps: np.maximum(np.sqrt(mean_square(x)), eps), 1),
     ("norm.eps_as_floor", "takes eps as a floor under the mean square", lambda x, eps: np.sqrt(np.maximum(mean_square(x), eps)), 1),
+    ("norm.eps_in_count", "adds eps to the number of channels, not to the mean square", lambda x, eps: np.sqrt(_square_sum(x) / (x.shape[-1] + eps)), 1),
     ("norm.weight_only", "multiplies by the weight without dividing by the root mean square", lambda x, eps: np.ones_like(x[..., :1]), 0),
     ("norm.no_root", "divides by the mean square, without the root", lambda x, eps: mean_square(x) + eps, 0),
     ("norm.no_root", "divides by the square of the mean square", lambda x, eps: (mean_square(x) + eps) ** 2, 2),

@@ -35,13 +35,16 @@ def turned(values: Array) -> Array:
 
 KNOWN = [
     (np.roll(ROWS, 3).reshape(TRUTH.shape), "333 of them 3 numbers earlier", 1.0),
+    (np.roll(ROWS, 48).reshape(TRUTH.shape), "48 numbers earlier (-2 along position)", 1.0),
     (of_rows(turned), "position 2–4 of it: [batch, channel, position] in memory, read as [batch, position, channel]", 1.0),
     (with_garbage(TRUTH), "an offset, a pitch or a stride is off", 0.45 + 0.25 * 274 / 322),
     (np.random.Generator(np.random.PCG64(1)).permutation(ROWS).reshape(TRUTH.shape), "in one layout and read in another?", 0.9),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("wrong", "words", "weight"), KNOWN, ids=["an offset", "a layout", "garbage", "no order"])
+@pytest.mark.parametrize(
+    ("wrong", "words", "weight"), KNOWN, ids=["an offset", "two rows", "a layout", "garbage", "no order"]
+)
 def test_where_numbers_belong_that_stand_elsewhere_in_memory(wrong: Array, words: str, weight: float) -> None:
     finding = in_memory(tap_of(TRUTH, wrong))
     assert (

@@ -46,7 +46,7 @@ def in_memory(tap: WrongTap) -> Finding | None:
     moves, counts = np.unique(source - at, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MOVES]
     if counts[order].sum() >= _TOLD * len(at):
-        how = ", ".join(f"{counts[i]} of them {abs(moves[i])} numbers {_side(moves[i])}" for i in order)
+        how = ", ".join(f"{counts[i]} of them {_far(int(moves[i]), tap)}" for i in order)
         return Finding("from.memory", f"{says}: {how}; an offset, a pitch or a stride is off", _weight(at, wrong, 1.0))
     first, its = (list(map(int, np.unravel_index(place[0], truth.shape))) for place in (at, source))
     says += f": what belongs at {its} stands at {first}; written in one layout and read in another?"
@@ -58,8 +58,15 @@ def _weight(at: Array, wrong: Array, whole: float) -> float:
     return whole if share == 1 else float(_LEAST + _MORE * share)
 
 
-def _side(by: int) -> str:
-    return "later" if by > 0 else "earlier"
+def _far(by: int, tap: WrongTap) -> str:
+    """How far away numbers belong, in numbers, and as a whole count of an axis where it is one."""
+    says, step = f"{abs(by)} numbers {'later' if by > 0 else 'earlier'}", 1
+    whole = ""
+    for name, length in reversed(list(zip(tap.axes, tap.truth.shape, strict=False))):
+        if by % step == 0 and abs(by) // step < length:
+            whole = f" ({by // step:+d} along {name})"
+        step *= length
+    return says + whole
 
 
 def _sources(actual: Array, truth: Array, at: Array) -> tuple[Array, Array]:
