@@ -69,6 +69,16 @@ def test_a_weight_in_few_bits_is_told_by_its_form_where_that_is_all() -> None:
     assert finding.says == "its weight is in integers of 4 bits, a scale for each 12 numbers of a row"
 
 
+def test_scales_of_others_are_told_through_what_was_rounded() -> None:
+    """Numbers of few bits with no step that all of a block shows: float8 by the scales of another row's blocks."""
+    parts = W.reshape(OUT, -1, GROUP)
+    scale = np.abs(parts).max(-1, keepdims=True)
+    rounded = (parts / scale * (1 + 0.02 * np.sin(997 * parts))) * np.roll(scale, 1, 0)
+    finding = said_of(np.asarray(rounded, F32).reshape(OUT, IN))
+    assert finding.name == "structure.block_scaled" and "each block of 12 inputs of its weight's rows" in finding.says
+    assert "as rounding would" in finding.says and finding.weight == 0.99
+
+
 def test_noise_stands_on_no_steps() -> None:
     noise = np.random.Generator(np.random.PCG64(1)).standard_normal(W.shape)
     finding = said_of(W + 0.1 * noise)
