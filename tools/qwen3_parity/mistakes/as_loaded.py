@@ -9,11 +9,12 @@ import numpy as np
 
 from qwen3_golden import pattern_of
 from qwen3_parity.judge.match import PARAMETER
-from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
+from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import asks_for_all
 from qwen3_parity.mistakes.parameters import held_rows
-from qwen3_parity.mistakes.ranks import RARE
-from qwen3_spec.site import Site
+from qwen3_parity.mistakes.ranks import COMBINED
+from qwen3_spec.ops import OPS
+from qwen3_spec.site import Result, Site
 
 AS_LOADED = "weight.as_loaded"
 """What it is called where nothing more is known of such a weight."""
@@ -26,7 +27,7 @@ def as_loaded(site: Site) -> Iterator[Hypothesis]:
     if _kinds(site.place.parameters) & _kinds(_held(site)):
         says = "computes with what it holds as its weight, which is not the checkpoint's"
         fix = "load the checkpoint's numbers as they are stored"
-        yield Hypothesis(AS_LOADED, says, fix, OfSite(_with_held), RARE, cause=AS_LOADED)
+        yield Hypothesis(AS_LOADED, says, fix, _on_held, COMBINED, cause=AS_LOADED)
 
 
 def _held(site: Site) -> Iterator[str]:
@@ -40,11 +41,11 @@ def _kinds(names: Iterable[str]) -> set[str]:
     return set(map(pattern_of, names))
 
 
-def _with_held(site: Site) -> Site:
-    """The site with every parameter that the recording has whole."""
+def _on_held(site: Site) -> Result:
+    """The right op with every parameter that the recording has whole: no changed site, beside which others are tried."""
     parameters = dict(site.parameters)
     for name in site.place.parameters:
         held, kind = held_rows(name, site.values.recording), name.rpartition(".")[2]
         if held is not None and kind in parameters and held.shape == np.shape(parameters[kind]):
             parameters[kind] = held
-    return replace(site, parameters=parameters)
+    return OPS[site.place.op].truth(replace(site, parameters=parameters))

@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import parameter_line
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.mistakes.parameters import held_rows
-from qwen3_parity.mistakes.ranks import RARE
+from qwen3_parity.mistakes.ranks import COMBINED
 
 
 def held(region: Region) -> Iterator[Edit]:
@@ -33,7 +33,7 @@ def held(region: Region) -> Iterator[Edit]:
               if opened(name) in kinds and (rows := _whole(region, name)) is not None}  # fmt: skip
     tensors = {name: network.slices.leaves[network.graph.leaves[name]] for name in network.graph.parameters}
     kind, says = in_words(loaded, tensors)
-    yield Edit(kind, says, RARE + 1, changes, parameter_line(region, region.at(next(iter(changes)))[0]))
+    yield Edit(kind, says, COMBINED, changes, parameter_line(region, region.at(next(iter(changes)))[0]))
 
 
 def _whole(region: Region, name: str) -> Array | None:
