@@ -42,7 +42,7 @@ def _kinds(names: Iterable[str]) -> set[str]:
 
 
 def _on_held(site: Site) -> Result:
-    """The right op with every parameter that the recording has whole: no changed site, beside which others are tried."""
+    """The right op with each parameter that the recording has whole: no changed site, beside which others are tried."""
     parameters = dict(site.parameters)
     for name in site.place.parameters:
         held, kind = held_rows(name, site.values.recording), name.rpartition(".")[2]
