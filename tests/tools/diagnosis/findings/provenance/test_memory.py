@@ -49,7 +49,7 @@ def test_where_numbers_belong_that_stand_elsewhere_in_memory(wrong: Array, words
     finding = in_memory(tap_of(TRUTH, wrong))
     assert (
         finding is not None
-        and finding.name == "from.memory"
+        and finding.name == "fit.memory"
         and words in finding.says
         and finding.weight == pytest.approx(weight, abs=0.02)
     )

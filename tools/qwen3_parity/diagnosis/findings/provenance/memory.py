@@ -41,16 +41,16 @@ def in_memory(tap: WrongTap) -> Finding | None:
     if len(at) < max(_FEWEST, _STANDS * cells.sum()):
         return None
     for says, share in _layouts(tap, actual, truth, wrong):
-        return Finding("from.memory", says, 1.0 if share == 1 else _ELSEWHERE)
+        return Finding("fit.memory", says, 1.0 if share == 1 else _ELSEWHERE)
     says = f"{len(at)} of its {int(wrong.sum())} wrong numbers are right ones that belong elsewhere in memory"
     moves, counts = np.unique(source - at, return_counts=True)
     order = np.argsort(-counts, kind="stable")[:_MOVES]
     if counts[order].sum() >= _TOLD * len(at):
         how = ", ".join(f"{counts[i]} of them {_far(int(moves[i]), tap)}" for i in order)
-        return Finding("from.memory", f"{says}: {how}; an offset, a pitch or a stride is off", _weight(at, wrong, 1.0))
+        return Finding("fit.memory", f"{says}: {how}; an offset, a pitch or a stride is off", _weight(at, wrong, 1.0))
     first, its = (list(map(int, np.unravel_index(place[0], truth.shape))) for place in (at, source))
     says += f": what belongs at {its} stands at {first}; written in one layout and read in another?"
-    return Finding("from.memory", says, _weight(at, wrong, _ELSEWHERE))
+    return Finding("fit.memory", says, _weight(at, wrong, _ELSEWHERE))
 
 
 def _weight(at: Array, wrong: Array, whole: float) -> float:
