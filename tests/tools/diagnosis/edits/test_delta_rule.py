@@ -21,7 +21,9 @@ from qwen3_reference.graph.load import load
 
 CASE, NORM = "model/qwen3_next", "model.layers.*.linear_attn.norm"
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-MODULES = re.compile(r"(?!cache\.|parameter\.).*(?<!\.query)(?<!\.key)(?<!\.value)(?<!\.context)(?<!\.probs)(?<!attn\[1\])")
+MODULES = re.compile(
+    r"(?!cache\.|parameter\.).*(?<!\.query)(?<!\.key)(?<!\.value)(?<!\.context)(?<!\.probs)(?<!attn\[1\])"
+)
 
 
 def faults_of(change: Callable[[Any], None], folder: Path) -> list[Explained]:
