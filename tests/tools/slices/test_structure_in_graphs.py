@@ -19,7 +19,7 @@ import torch
 from test_slices_committed import CHECKPOINTS, golden_of, network, step_by_step
 
 import qwen3_parity
-from qwen3_golden import Array, Recording, read
+from qwen3_golden import Array, Recording, read, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import Explained
@@ -123,3 +123,19 @@ def test_by_a_layers_output_it_is_said_what_a_weight_is_that_was_loaded(tmp_path
     assert fault.fault.place == "model.layers.{layer}" and fault.name == "structure.misread"
     says = fault.explanations[0].says
     assert "computes with what was loaded as q_proj" in says and "its scales are those of the row before" in says
+
+
+@pytest.mark.sample(every=4)
+@pytest.mark.parametrize(
+    "numbers", [np.zeros(()), np.zeros((3, 2)), np.full((12, 16), np.nan), np.full((24, 16), np.inf)]
+)
+@pytest.mark.parametrize("by", ["modules", "layers"])
+def test_whatever_stands_under_a_parameters_name_ends_no_diagnosis(by: str, numbers: Array, tmp_path: Path) -> None:
+    candidate = recorded("qwen3_moe", Q, lambda w: 1.01 * w, tmp_path)
+    wrong = tensor(f"parameter.{Q}.weight", np.asarray(numbers, np.float32))
+    taps = re.compile(r"^input\.|^model\.layers\.\d+$|logits" if by == "layers" else r"(?!parameter\.)")
+    tensors = [*(x for x in candidate if taps.match(x.info.name)), wrong]
+    golden = golden_of("model/qwen3_moe")
+    diagnosis = diagnose(golden, replace(candidate, tensors=tensors), weights_of(golden, CHECKPOINTS))
+    assert diagnosis.faults and not diagnosis.failures
+    assert all(fault.name != "weight.as_loaded" for fault in diagnosis.faults)

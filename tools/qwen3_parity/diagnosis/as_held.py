@@ -9,14 +9,11 @@ from qwen3_golden import Array, pattern_of
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN, structure_of
-from qwen3_parity.judge.budgets import headroom
-from qwen3_parity.judge.match import PARAMETER, is_parameter
 from qwen3_parity.mistakes.as_loaded import AS_LOADED
-from qwen3_parity.mistakes.parameters import held_rows
+from qwen3_parity.mistakes.parameters import held_names, held_rows
 
 _TOLD = 0.99
 """The part of the rows that a structure must give to be what the explanation is called."""
-_OP = "linear"
 _MOST = 8
 """Weights whose structure is looked for."""
 
@@ -27,7 +24,7 @@ def as_held(explanation: Explanation, values: Values) -> Explanation:
         return explanation
     places = (values.place(pattern.replace("{layer}", "0")) for pattern in explanation.place.split(", "))
     kinds = {pattern_of(name) for place in places if place is not None for name in place.parameters}
-    names = [item.info.name.removeprefix(PARAMETER) for item in values.recording if is_parameter(item)]
+    names = held_names(values.recording)
     every = {name: held_rows(name, values.recording) for name in names if pattern_of(name) in kinds}
     loaded = {name: rows for name, rows in every.items() if rows is not None}
     name, says = in_words(loaded, values.weights)
@@ -41,7 +38,7 @@ def in_words(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> tuple
     """
     of_kind, known = dict[tuple[str, str], list[str]](), set[str]()
     for name in list(loaded)[:_MOST]:
-        finding = structure_of(name, loaded[name], tensors, headroom("op", _OP).max) if name in tensors else None
+        finding = structure_of(name, loaded[name], tensors) if name in tensors else None
         if finding is None:
             continue
         is_part = finding.weight < _TOLD and finding.name != UNKNOWN

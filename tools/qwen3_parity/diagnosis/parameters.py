@@ -10,7 +10,6 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, pattern_of
 from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN, structure_of
-from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.parameters import held_rows
 
 _MOST = 8
@@ -52,7 +51,7 @@ def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[s
             kind, rows = pattern_of(parameter.name), held_rows(parameter.name, candidate)
             if rows is not None and parameter.name in weights and kind not in kinds and len(kinds) < _MOST:
                 kinds.add(kind)  # of a kind that was loaded otherwise in every layer one says what it is
-                structure = structure_of(parameter.name, rows, weights, headroom("op", "linear").max)
+                structure = structure_of(parameter.name, rows, weights)
                 says += "" if structure is None or structure.name == UNKNOWN else f": {structure.says}"
         faults.append(ParameterFault(parameter.name, says))
     return faults

@@ -8,10 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from qwen3_golden import pattern_of
-from qwen3_parity.judge.match import PARAMETER
 from qwen3_parity.mistakes.hypothesis import Hypothesis
 from qwen3_parity.mistakes.observed import asks_for_all
-from qwen3_parity.mistakes.parameters import held_rows
+from qwen3_parity.mistakes.parameters import held_names, held_rows
 from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -24,16 +23,10 @@ def as_loaded(site: Site) -> Iterator[Hypothesis]:
     """The right op on the numbers that were loaded; of a tap's own linear or norm its numbers tell more."""
     if not asks_for_all() and site.place.op != "embedding":
         return
-    if _kinds(site.place.parameters) & _kinds(_held(site)):
+    if _kinds(site.place.parameters) & _kinds(held_names(site.values.recording)):
         says = "computes with what it holds as its weight, which is not the checkpoint's"
         fix = "load the checkpoint's numbers as they are stored"
         yield Hypothesis(AS_LOADED, says, fix, _on_held, COMBINED, cause=AS_LOADED)
-
-
-def _held(site: Site) -> Iterator[str]:
-    """The parameters whose numbers the candidate's recording has."""
-    names = (item.info.name for item in site.values.recording)
-    return (name.removeprefix(PARAMETER) for name in names if name.startswith(PARAMETER))
 
 
 def _kinds(names: Iterable[str]) -> set[str]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array, Recording
-from qwen3_parity.judge.match import PARAMETER
+from qwen3_parity.judge.match import PARAMETER, is_parameter
 from qwen3_parity.mistakes.hypothesis import Hypothesis, OfSite
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.parameter_forms import forms, fused
@@ -54,10 +54,19 @@ def loaded(name: str, golden: Recording | None, candidate: Recording) -> bool | 
     return expected == actual
 
 
+def held_names(candidate: Recording) -> list[str]:
+    """The parameters whose numbers a candidate's recording has."""
+    return [item.info.name.removeprefix(PARAMETER) for item in candidate if is_parameter(item)]
+
+
 def held_rows(name: str, candidate: Recording) -> Array | None:
-    """The first rows of a parameter as the candidate holds it, where its recording has them; None elsewhere."""
+    """The first rows of a parameter as the candidate holds it, `[row, …]` in float64.
+
+    None where its recording has none, or what is no number: nothing can be computed with it.
+    """
     item = candidate.get(f"{PARAMETER}{name}", 0)
-    return None if item is None or not item.is_float else np.asarray(item.values(), np.float64)
+    rows = None if item is None or not item.is_float else np.asarray(item.values(), np.float64)
+    return rows if rows is not None and np.isfinite(rows).all() else None
 
 
 def loaded_as_stored(site: Site) -> bool:

@@ -15,14 +15,14 @@ _MOST, _MOST_OF_ALL = 1 << 18, 1 << 23
 """Bytes of one such parameter, and of all of them, that a recording holds."""
 
 
-class Held(NamedTuple):
+class HeldParameters(NamedTuple):
     """The digests of parameters, and the numbers of those whose bytes are not the golden's."""
 
     digests: list[pb.Parameter]
     numbers: list[Tensor]
 
 
-def held_parameters(tensors: Mapping[str, torch.Tensor], golden: Recording) -> Held:
+def held_parameters(tensors: Mapping[str, torch.Tensor], golden: Recording) -> HeldParameters:
     """Parameters by the golden's names; of those whose bytes are not the golden's the first rows that fit.
 
     A tensor of such rows is called `parameter.` and the parameter's name. A golden without digests has nothing to
@@ -39,4 +39,4 @@ def held_parameters(tensors: Mapping[str, torch.Tensor], golden: Recording) -> H
             size += rows.nbytes
             array, dtype = to_numpy(rows)
             numbers.append(tensor(f"{PARAMETER}{item.name}", array, dtype=dtype))
-    return Held(digests, numbers)
+    return HeldParameters(digests, numbers)

@@ -16,7 +16,7 @@ from qwen3_golden import pattern_of, pb, place
 from qwen3_golden.networks import Bound
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import plain_path
-from qwen3_parity.recording.held import Held, held_parameters
+from qwen3_parity.recording.held import HeldParameters, held_parameters
 from qwen3_parity.recording.layout import sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
 from qwen3_reference.torch_tensors import DTYPES
@@ -26,7 +26,7 @@ _TORCH = {code: dtype for dtype, code in DTYPES.items()}
 _HEAD = "lm_head"
 
 
-def parameters_of(model: nn.Module, case: Case, rows: Sequence[Bound], entries: Mapping[str, Named]) -> Held:
+def parameters_of(model: nn.Module, case: Case, rows: Sequence[Bound], entries: Mapping[str, Named]) -> HeldParameters:
     """The digests of the golden's parameters as a model holds them, of every tap of `rows` whose module has its own.
 
     `entries` is the name map by pattern. A type that is wider than the golden's and holds nothing more is recorded as
@@ -48,7 +48,7 @@ def parameters_of(model: nn.Module, case: Case, rows: Sequence[Bound], entries: 
     return _listed(case, held)
 
 
-def parameters_by_path(case: Case, module_at: Callable[[str], nn.Module | None]) -> Held:
+def parameters_by_path(case: Case, module_at: Callable[[str], nn.Module | None]) -> HeldParameters:
     """As `parameters_of`, of a golden with a graph: its parameters are called after its modules.
 
     `module_at` gives the model's module of a golden's path, None where it has none.
@@ -62,7 +62,7 @@ def parameters_by_path(case: Case, module_at: Callable[[str], nn.Module | None])
     return _listed(case, held)
 
 
-def _listed(case: Case, held: Callable[[pb.Parameter], tuple[nn.Module | None, torch.Tensor | None]]) -> Held:
+def _listed(case: Case, held: Callable[[pb.Parameter], tuple[nn.Module | None, torch.Tensor | None]]) -> HeldParameters:
     """The golden's parameters as `held` finds them: the module of each, and its tensor laid out as the golden's."""
     tensors, unseen = dict[str, torch.Tensor](), list[pb.Parameter]()
     for golden in case.golden.parameters:

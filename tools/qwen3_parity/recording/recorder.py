@@ -45,7 +45,8 @@ class Recorder:
     why they were not recorded, `origins` of taps which line of the user's code makes them. `arithmetic` is said by who
     knows it, as "bfloat16" or "other" as well; `stored` is that of the numbers' type, which counts where nothing is
     said and float32 has more in it than a narrower type. `golden_choices`: the run was given the golden's choices of
-    experts (`case.golden[name, step]`) and made none of its own.
+    experts (`case.golden[name, step]`) and made none of its own. `parameters` are digests of the model's, `loaded` the
+    numbers of those that are not the golden's, see `held_parameters`.
     """
 
     case: Case

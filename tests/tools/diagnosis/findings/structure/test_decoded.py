@@ -19,7 +19,7 @@ W = np.random.Generator(np.random.PCG64(0)).standard_normal((OUT, IN)).astype(F3
 
 def said_of(loaded: Array, stored: Array = W) -> Finding:
     """What is said of a weight that was loaded in the place of `W`."""
-    finding = structure_of(NAME, np.asarray(loaded, np.float64), {NAME: stored}, 12)
+    finding = structure_of(NAME, np.asarray(loaded, np.float64), {NAME: stored})
     assert finding is not None
     return finding
 
@@ -88,3 +88,10 @@ def test_noise_stands_on_no_steps() -> None:
 def test_experts_are_read_as_the_rows_of_all_of_them() -> None:
     loaded = np.asarray(TURNED * SCALE, F32).reshape(4, 6, IN)
     assert said_of(loaded, W.reshape(4, 6, IN)).name == "structure.misread"
+
+
+@pytest.mark.parametrize("shape", [(), (0, IN), (OUT, 0), (IN,), (OUT, IN + 1), (OUT + 1, IN)])
+def test_of_rows_in_another_shape_nothing_is_said(shape: tuple[int, ...]) -> None:
+    """A recording may hold anything under a parameter's name."""
+    assert structure_of(NAME, np.zeros(shape), {NAME: W}) is None
+    assert structure_of(NAME, np.full((OUT, IN), np.nan), {NAME: W}) is None

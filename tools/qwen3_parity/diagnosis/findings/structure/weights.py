@@ -18,6 +18,7 @@ from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, r
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
+from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.mistakes.linear_fitted import runs
 from qwen3_parity.mistakes.rounding import ROUNDED
 
@@ -66,13 +67,13 @@ def weight_structure(tap: WrongTap) -> Finding | None:
     return _structure(product)
 
 
-def structure_of(name: str, held: Array, tensors: Mapping[str, Array], headroom: float) -> Finding | None:
+def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
     """The same of a weight by its first rows as they were loaded; None where nothing can be said of such a one.
 
     Of experts' weights these are the rows of all of them.
     """
     stored = tensors[name]
-    if stored.ndim < 2:
+    if stored.ndim < 2 or held.ndim < 2 or not held.size:
         return None
     rows = held.reshape(-1, held.shape[-1])
     weight = np.asarray(stored.reshape(-1, stored.shape[-1])[: len(rows)], np.float64)
@@ -80,7 +81,9 @@ def structure_of(name: str, held: Array, tensors: Mapping[str, Array], headroom:
         return None
     nothing, empty = np.zeros(len(weight)), np.zeros((0, len(weight)))
     no_inputs = np.zeros((0, weight.shape[1]))
-    product = Product(name, no_inputs, weight, nothing, empty, empty, headroom, loaded=False, tensors=tensors)
+    product = Product(
+        name, no_inputs, weight, nothing, empty, empty, headroom("op", "linear").max, loaded=False, tensors=tensors
+    )
     product = by_held(product, rows)
     return None if product.held is None else _structure(product)
 
