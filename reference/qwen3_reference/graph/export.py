@@ -18,6 +18,7 @@ from torch.fx.proxy import TracerBase
 
 from qwen3_reference.graph.fold import folded, replaced
 from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten.table import kernel_of
 from qwen3_spec.graph import Graph, Line, Node, Operand, Ref
 
 _UNREAD = frozenset({"device", "pin_memory", "layout", "memory_format", "non_blocking", "implicit"})
@@ -30,6 +31,8 @@ _WRAPPERS = frozenset(
 _TORCH_LAYERS = frozenset({"linear.py", "sparse.py", "conv.py", "activation.py", "normalization.py"})
 """torch's own modules: the line that calls them says more than theirs."""
 _ACTIVATIONS = "activations.py"
+_DEEPEST = 4
+"""How often an op is taken apart: attention is made of a kernel, which has a formula."""
 _SIZES = {name: f"size_{name}" for name in ("mul", "add", "sub", "floordiv", "mod", "neg")}
 
 
@@ -55,7 +58,7 @@ def exported(
     with torch.no_grad(), _every_frame(), _quickly(), warnings.catch_warnings():
         warnings.filterwarnings("ignore", ".*LeafSpec", FutureWarning)  # torch's own, of its own code
         program = torch.export.export(module, places, strict=False, dynamic_shapes=sizes)
-        program = program.run_decompositions({})
+        program = _decomposed(program.run_decompositions({}))
     graph = _graph(program, names, None if keys is None else keys(), f"{root}." if root else "")
     graph.check()
     return graph
@@ -92,6 +95,18 @@ def _quickly() -> Iterator[None]:
     finally:
         if collects:
             gc.enable()
+
+
+def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
+    """The same with the ops that nothing here computes made of those that torch itself makes them of."""
+    theirs = torch.export.default_decompositions()
+    for _ in range(_DEEPEST):
+        targets = {node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
+        unknown = {op: theirs[op] for op in targets if kernel_of(_name(op)) is None and op in theirs}
+        if not unknown:
+            break
+        program = program.run_decompositions(unknown)
+    return program
 
 
 def _graph(

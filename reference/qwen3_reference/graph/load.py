@@ -36,6 +36,9 @@ def model_class(config: Any) -> Any:
         mapping = getattr(modeling_auto, table)
         if type(config) in mapping and bool(config.is_encoder_decoder) == merges:
             return mapping[type(config)]
+    kind = type(config).__name__.removesuffix("Config").removesuffix("Text")
+    if isinstance(named := getattr(transformers, f"{kind}ForCausalLM", None), type):
+        return named  # of a part that transformers has no table for, as Mllama's text
     mapping = modeling_auto.MODEL_MAPPING
     if type(config) not in mapping:
         raise ParityError(
@@ -86,7 +89,17 @@ def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: boo
         raise _broken(directory, "transformers cannot load this checkpoint", "a model that it knows", got) from error
     if missing := sorted(report["missing_keys"]):
         raise _broken(directory, "the checkpoint lacks weights of the model", "every weight", ", ".join(missing[:3]))
-    return model.eval().requires_grad_(False)
+    return _unsaved_fixed(model.eval().requires_grad_(False))
+
+
+def _unsaved_fixed(model: Any) -> Any:
+    """The same model with parameters that no checkpoint has, as Marian's sinusoids, as buffers, which a graph holds."""
+    for name in sorted(model._keys_to_ignore_on_save or ()):
+        path, _, leaf = name.rpartition(".")
+        module, value = model.get_submodule(path), model.get_parameter(name).data
+        delattr(module, leaf)
+        module.register_buffer(leaf, value, persistent=False)
+    return model
 
 
 def _broken(directory: Path, rule: str, expected: str, got: str) -> ParityError:

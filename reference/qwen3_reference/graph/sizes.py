@@ -11,7 +11,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
-from qwen3_reference.graph.load import text_config
+from qwen3_reference.graph.load import is_causal, text_config
 from qwen3_reference.graph.reason import short
 from qwen3_reference.quiet import quiet
 
@@ -19,15 +19,20 @@ Settings = Mapping[str, Any]
 
 VOCABULARY = 61
 _WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
+_TURNED_HEADS = 4
+"""Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "word_embed_proj_dim"), _WIDTH),
+    **dict.fromkeys(("attention_hidden_size", "lru_width"), _WIDTH),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim", "ffn_hidden_size"), _INNER),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "block_ff_dim"), _INNER),
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads"), _HEADS),
-    **dict.fromkeys(("decoder_attention_heads", "num_heads"), _HEADS),
-    **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), _KEY_HEADS),
-    **dict.fromkeys(("head_dim", "d_kv"), 10),
+    **dict.fromkeys(("decoder_attention_heads", "num_heads", "swa_num_attention_heads"), _HEADS),
+    **dict.fromkeys(("num_encoder_attention_heads", "num_decoder_attention_heads"), _HEADS),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "swa_num_key_value_heads"), _KEY_HEADS),
+    **dict.fromkeys(("head_dim", "d_kv", "qk_head_dim", "swa_head_dim"), 10),
+    "d_head": _WIDTH // _HEADS,
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"), 64),
     **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"), 1e-5),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 12),
@@ -36,13 +41,14 @@ _SIZES: Settings = {
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
     **dict.fromkeys(("n_group", "topk_group", "first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
-    "qk_rope_head_dim": 4,
-    **dict.fromkeys(("qk_nope_head_dim", "v_head_dim"), 6),
+    **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
+    **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
     "linear_num_key_heads": 2,
     "linear_num_value_heads": 4,
     **dict.fromkeys(("linear_key_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
     "linear_value_head_dim": 6,  # or a state's axes may be exchanged
-    "mamba_n_heads": _HEADS,
+    **dict.fromkeys(("mamba_n_heads", "n_mamba_heads"), _HEADS),
+    "mamba_headdim": 2 * _WIDTH // _HEADS,
     **dict.fromkeys(("mamba_n_groups", "n_groups", "num_channels"), 1),
     "mamba_d_ssm": 2 * _WIDTH,
     **dict.fromkeys(("mamba_chunk_size", "chunk_size", "sliding_window", "attention_window_size"), 4),
@@ -71,6 +77,11 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"head_dim": _WIDTH // _HEADS, "num_key_value_heads": _HEADS},
     {"head_dim": 8},
     {"attn_layer_indices": [1]},
+    {"num_kv_shared_layers": 0},
+    {"n_head": _TURNED_HEADS},
+    {"num_experts_per_tok": 1},
+    {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8},
+    dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 
@@ -110,7 +121,11 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
 
     `settings` stand as they are.
     """
-    return type(config).from_dict({**_shrunk(config.to_dict(), {**_SIZES, **adjusted}), **settings})
+    sizes = {**_SIZES, **adjusted}
+    theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
+    said = config.to_dict()
+    decodes = {"is_decoder": True} if "is_decoder" in said and is_causal(config) else {}
+    return type(config).from_dict({**_shrunk(said, {**theirs, **sizes}), **decodes, **settings})
 
 
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
@@ -128,7 +143,7 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
         if key in lists:
             return [value[layer] for layer in chosen]
         if key in _DEPTHS and isinstance(value, int):
-            return len(chosen)
+            return sizes.get(key, len(chosen))
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
     return _turning({key: shrunk(key, value) for key, value in said.items()})

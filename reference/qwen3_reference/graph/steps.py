@@ -94,3 +94,8 @@ def generates(model: nn.Module) -> bool:
 def has_cache(model: nn.Module) -> bool:
     """Whether states behind one forward are part of what a model computes: it generates, and its config keeps them."""
     return generates(model) and bool(getattr(getattr(model, "config", None), "use_cache", True))
+
+
+def goes_on(model: nn.Module) -> bool:
+    """Whether a model can go on from a forward's states: it generates, and takes a cache under some name."""
+    return generates(model) and any(name in inspect.signature(model.forward).parameters for name in _CACHES)

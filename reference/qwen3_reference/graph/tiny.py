@@ -24,7 +24,7 @@ from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
 from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, Settings, family, small
-from qwen3_reference.graph.steps import generates
+from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
 GOLDEN = "golden.pb"
@@ -154,7 +154,7 @@ def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[st
     inputs["input_ids"][padding], inputs["attention_mask"][padding] = 0, 0
     if config.is_encoder_decoder:
         return inputs | {"decoder_input_ids": ids(2 + _DECODED)}, (2, *[1] * _DECODED)
-    if left:
+    if left and goes_on(model):
         return inputs, (prefill, *[1] * _DECODED)
     if "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = torch.arange(whole).ge(prefill // 2).long().expand(2, whole).contiguous()

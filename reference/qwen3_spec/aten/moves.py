@@ -78,6 +78,12 @@ def slice_(x: Array, axis: int = 0, start: int | None = None, stop: int | None =
     return np.asarray(x[_along(x, axis, _range(start, stop, step))])
 
 
+def unfold(x: Array, axis: int, size: int, step: int) -> Array:
+    """Every run of `size` neighbours of an axis, `step` apart, along a last axis of its own."""
+    runs = np.lib.stride_tricks.sliding_window_view(x, size, axis)
+    return np.ascontiguousarray(runs[_along(x, axis, slice(None, None, step))])
+
+
 def select(x: Array, axis: int, index: int) -> Array:
     """One index of an axis, which goes."""
     return np.asarray(x[_along(x, axis, index)])

@@ -94,7 +94,7 @@ class Noise(Numbers):
         """A value that was recorded in this dtype: whoever went on with it may have had it before it was rounded."""
         if x.dtype.kind != "f":
             return x
-        return self.moved(x, ROUNDOFF[dtype] * np.abs(x))
+        return self.moved(x, np.where(np.isfinite(x), ROUNDOFF[dtype] * np.abs(x), 0))  # a mask's infinities stay
 
     def rounded(self, x: Array) -> Array:
         """A float32 intermediate result."""

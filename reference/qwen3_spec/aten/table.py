@@ -63,6 +63,7 @@ KERNELS: Mapping[str, Kernel] = {
             "split split_with_sizes": moves.split,
             "unbind": moves.unbind,
             "getitem": moves.getitem,
+            "unfold": moves.unfold,
             "flip": moves.flip,
             "roll": moves.roll,
             "constant_pad_nd": moves.constant_pad,

@@ -17,7 +17,7 @@ from rich.table import Table
 from detection.command import Command
 from detection.draws import write_results
 from detection.families.measure import Family, measured
-from detection.families.models import FAMILIES
+from detection.families.models import FAMILIES, NAMED
 from detection.families.table import cells, markdown, remarks
 from qwen3_golden import ParityError
 from qwen3_golden.whole import write_whole
@@ -41,7 +41,7 @@ def families(
 
     The exit code is 1 where an honest run is called wrong, a mistake is missed, or somebody innocent is blamed.
     """
-    names = [name for name in FAMILIES if fnmatchcase(name, only)]
+    names = [name for name in (*FAMILIES, *NAMED) if fnmatchcase(name, only)]
     if not names:
         raise ParityError(
             f"--only {only}",

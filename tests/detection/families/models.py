@@ -9,6 +9,9 @@ from typing import Any
 
 import torch
 
+from qwen3_reference.graph.settings import EXPERTS
+from qwen3_reference.graph.tiny import tiny_model
+
 _SIZES = {
     "vocab_size": 61,
     "hidden_size": 24,
@@ -150,6 +153,21 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
 rule is a loop, take a minute each."""
 
 
+NAMED: tuple[str, ...] = ("afmoe", "bart", "ctrl", "deepseek_v4")
+    "afmoe",
+    "aria_text",
+    "bart",
+    "biogpt",
+    "bitnet",
+    "camembert",
+    "ctrl",
+    "falcon_mamba",
+    "fuyu",
+    "deepseek_v4",
+    "bloom7",
+)
+"""Families of which nothing stands here but transformers' name: their sizes are those of `capture --tiny`."""
+
 HEADS: Mapping[str, str] = {
     "qwen2_5_vl.Qwen2_5_VL": "TextModel",
     "qwen3_vl.Qwen3VL": "TextModel",
@@ -185,6 +203,11 @@ CUT_BADLY = {
 @cache
 def tiny(family: str) -> Any:
     """A small model of a family in float32, eager, its numbers drawn from a seed, norm weights far from 1."""
+    if family in NAMED:
+        model = tiny_model(family)
+        for part in model.modules():
+            _plain(getattr(part, "config", None))
+        return model
     package, name = family.split(".")
     module = importlib.import_module(f"transformers.models.{package}")
     text = getattr(module, f"{name}TextConfig", None) if "encoder" not in FAMILIES[family] else None
@@ -193,12 +216,18 @@ def tiny(family: str) -> Any:
     if not hasattr(config_class, "sliding_window"):
         sizes.pop("sliding_window", None)  # a cache would keep to it, the model would not
     config = config_class(**{**sizes, **FAMILIES[family]})
-    config._attn_implementation, config._experts_implementation = "eager", "batched_mm"
+    _plain(config)
     model = getattr(module, name + HEADS.get(family, "ForCausalLM"))(config).eval().float().requires_grad_(False)
     generator = torch.Generator().manual_seed(0)
     for parameter in model.parameters():
         parameter.data.normal_(0 if parameter.ndim > 1 else 1, 0.3, generator=generator)
     return model
+
+
+def _plain(config: Any) -> None:
+    """Eager attention, and experts that torch exports."""
+    if hasattr(config, "_attn_implementation"):
+        config._attn_implementation, config._experts_implementation = "eager", EXPERTS
 
 
 def result(output: Any) -> torch.Tensor:

@@ -15,8 +15,10 @@ import torch
 from torch import nn
 from torch.overrides import TorchFunctionMode
 
-from detection.families.models import ENCODERS, UNMASKED, UNPLACED, WHOLE, result, tiny
+from detection.families.models import ENCODERS, NAMED, UNMASKED, UNPLACED, WHOLE, result, tiny
 from detection.families.patch import forward_of
+from qwen3_reference.graph.request import completed
+from qwen3_reference.graph.tiny import tiny_inputs
 
 _LENGTH, _PADDED, _STEPS = 11, 3, (9, 1, 1)
 _CACHES = ("past_key_values", "cache", "cache_params")
@@ -125,6 +127,9 @@ def subject(family: str, *, bfloat16: bool = False) -> Subject:
 
 
 def _request(family: str, model: Any) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
+    if family in NAMED:
+        inputs, steps = tiny_inputs(model, 1)
+        return completed(model, inputs, () if model.config.is_encoder_decoder else steps)
     generator = torch.Generator().manual_seed(1)
     ids = torch.randint(3, 61, (2, _LENGTH), generator=generator)
     if family in UNMASKED:

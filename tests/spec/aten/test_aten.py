@@ -231,6 +231,12 @@ def split_by_sizes(draw: Any) -> Call:
 
 
 @st.composite
+def runs(draw: Any) -> Call:
+    (x, axis), _ = draw(along())
+    return [x, axis, draw(st.integers(1, x.shape[axis])), draw(st.integers(1, 3))], {}
+
+
+@st.composite
 def flipped(draw: Any) -> Call:
     (x, dims, _), _ = draw(over())
     return [x, dims], {}
@@ -451,6 +457,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "split_with_sizes": (split_by_sizes(), aten.split_with_sizes),
     "unbind": (along(), aten.unbind),
     "getitem": (st.builds(lambda call: ([[call[0][0], 1.0], 0], {}), unary()), operator.getitem),
+    "unfold": (runs(), aten.unfold),
     "flip": (flipped(), aten.flip),
     "roll": (rolled(), aten.roll),
     "constant_pad_nd": (padded(), aten.constant_pad_nd),

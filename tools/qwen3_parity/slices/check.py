@@ -167,7 +167,7 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
         return fail("must be an exact copy", "the golden's bits", got) if metrics.differing else verdict
     narrow = pb.BF16 in (actual.info.dtype, item.info.dtype)
     expected, counts = (part[:, -rows:] if rows else part for part in (item.values(), counts))
-    metrics = compare(actual.values(), expected, counts, axes=axes, bfloat16=narrow)
+    metrics = compare(*_without_equal_infinities(actual.values(), expected), counts, axes=axes, bfloat16=narrow)
     if metrics.nonfinite_actual:
         verdict = replace(verdict, metrics=metrics)
         return fail("NaN or infinity", "finite numbers, padding included", f"{metrics.nonfinite_actual} elements")
@@ -178,6 +178,12 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
         limit = f"RMS error ≤ {headroom('drawn').rms * item.info.floor.rms:.3g}"
         return fail("further from the golden than honest arithmetic goes", limit, f"{metrics.rms:.3g}", verdict.share)
     return verdict
+
+
+def _without_equal_infinities(actual: Array, expected: Array) -> tuple[Array, Array]:
+    """Both with 0 for the infinities that they share, as a mask has them, which are no error."""
+    shared = np.isinf(expected) & (actual == expected)
+    return (np.where(shared, 0, actual), np.where(shared, 0, expected)) if shared.any() else (actual, expected)
 
 
 def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.slices.run import leaf_values
@@ -22,12 +24,17 @@ _NARROW = (pb.ARITHMETIC_BF16, pb.ARITHMETIC_F16)
 
 @dataclass(frozen=True)
 class Network:
-    """A golden's graph, and its slices on a candidate's values."""
+    """A golden's graph, and its slices on a candidate's values.
+
+    `broken` are the recorded values that hold NaN or an infinity where the golden has another number: of a mask's equal
+    infinities a slice can be computed.
+    """
 
     golden: Recording
     candidate: Recording
     graph: Graph
     slices: Slices
+    broken: Collection[int]
 
     def value(self, item: Tensor) -> int:
         """The number of a tap's value."""
@@ -100,7 +107,7 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
         item.info.name.removeprefix("input."): item.array for item in golden if item.info.name.startswith("input.")
     }
     leaves = leaf_values(graph, {**weights, **inputs}, golden.source)
-    recorded, dtypes = dict[int, Array](), dict[int, str]()
+    recorded, dtypes, broken = dict[int, Array](), dict[int, str](), set[int]()
     for item in candidate:
         value, expected = graph.taps.get(item.key), golden.get(*item.key)
         if value is None or expected is None or value < len(graph.leaves) or item.array.shape != expected.array.shape:
@@ -110,11 +117,13 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
         recorded[value] = item.values()
         if item.is_float:
             dtypes[value] = DTYPES[item.info.dtype]
+            if not bool((np.isfinite(item.values()) | (item.values() == expected.values())).all()):
+                broken.add(value)
     narrow = (candidate.run.arithmetic or golden.run.arithmetic) in _NARROW
     asked = {graph.taps[item.key]: item.values() for item in golden if item.key in graph.taps}
     choices = (chosen(graph, asked) if candidate.run.golden_choices else {}) | chosen(graph, recorded)
     slices = Slices(graph, leaves, recorded, dtypes, choices, narrow)
-    return Network(golden, candidate, graph, slices)
+    return Network(golden, candidate, graph, slices, broken)
 
 
 def _can_be_chosen(graph: Graph, value: int, indices: Array) -> bool:
