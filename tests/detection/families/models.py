@@ -154,18 +154,6 @@ rule is a loop, take a minute each."""
 
 
 NAMED: tuple[str, ...] = ("afmoe", "bart", "ctrl", "deepseek_v4")
-    "afmoe",
-    "aria_text",
-    "bart",
-    "biogpt",
-    "bitnet",
-    "camembert",
-    "ctrl",
-    "falcon_mamba",
-    "fuyu",
-    "deepseek_v4",
-    "bloom7",
-)
 """Families of which nothing stands here but transformers' name: their sizes are those of `capture --tiny`."""
 
 HEADS: Mapping[str, str] = {
