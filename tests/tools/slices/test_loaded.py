@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from small import PARAMETERS, WIDTH, Values, golden, recording, run, weights
 
-from qwen3_golden import Array, Recording, pb
+from qwen3_golden import Array, Recording, pb, tensor
 from qwen3_parity.check import check
 
 TABLES = ("embed.weight", "layers.0.experts.weight")
@@ -65,3 +65,17 @@ def test_where_a_tap_is_wrong_or_the_result_is_missing_nothing_is_excused() -> N
     assert word == "divergence" and "checkpoint as loaded differs: head.weight" in rules
     fewer = {name: value for name, value in run({}).items() if name != "logits"}
     assert "checkpoint as loaded differs: head.weight" in says(change, fewer)[2]
+
+
+@pytest.mark.parametrize(("added", "word"), [(1.0, "parity"), (1.0 + 2.0**-20, "divergence")])
+def test_in_half_precision_recorded_numbers_that_are_the_checkpoints_plus_1_are_a_fold(added: float, word: str) -> None:
+    folded = weights()["head.weight"] + np.float32(added)
+    original = replace(golden(), parameters=parameters(weights()))
+    candidate = recording(run({}), "port")
+    candidate = replace(
+        candidate,
+        tensors=[*candidate, tensor("parameter.head.weight", folded)],
+        parameters=parameters(weights() | {"head.weight": folded}),
+        run=pb.Run(arithmetic=pb.ARITHMETIC_BF16),
+    )
+    assert check(original, candidate, weights()).word == word

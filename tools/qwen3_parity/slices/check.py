@@ -76,9 +76,7 @@ def judged_by_graph(
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         alone = _each(both, expected, actual, net)
     verdicts = _with_alone(verdicts, [part.verdict for part in alone])
-    if not net.narrow:  # half precision hides small changes of a weight, which its digest alone tells
-        verdicts = _with_parameters_excused(verdicts, graph, expected, actual, weights)
-    return Judged(verdicts, net, alone)
+    return Judged(_with_parameters_excused(verdicts, net, weights), net, alone)
 
 
 def _each(both: Sequence[Tensor], golden: Recording, candidate: Recording, net: Network) -> list[Alone]:
@@ -98,13 +96,12 @@ def _each(both: Sequence[Tensor], golden: Recording, candidate: Recording, net: 
     return alone
 
 
-def _with_parameters_excused(
-    verdicts: Verdicts, graph: Graph, golden: Recording, candidate: Recording, weights: Mapping[str, Array]
-) -> Verdicts:
+def _with_parameters_excused(verdicts: Verdicts, net: Network, weights: Mapping[str, Array]) -> Verdicts:
     """Where every tap is right, other bytes of parameters are another form of them, and a note says so."""
     if verdicts.first_bad is not None or verdicts.no_results:
         return verdicts
-    excused = in_another_form(graph, golden, candidate, weights)
+    golden, candidate = net.golden, net.candidate
+    excused = in_another_form(net.graph, golden, candidate, weights, narrow=net.narrow)
     if not excused:
         return verdicts
     before, after = parameters_differ(candidate, golden), parameters_differ(candidate, golden, excused)

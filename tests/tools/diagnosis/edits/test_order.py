@@ -89,6 +89,16 @@ def test_variables_of_a_layer_are_read_for_others() -> None:
     assert any(says.startswith(f"reads {name} for layers.*.post_attention_layernorm") for says in every)
 
 
+def test_of_a_line_that_ran_for_two_norms_the_last_before_the_op_is_read_and_named() -> None:
+    """By layers alone both norms are inside, of a class whose line is that of both."""
+    here = of_layer()
+    last = here.node(here.value)
+    assert last is not None and short(last.op) == "add"
+    said = {each.says for each in reads(here) if isinstance(each, Edit) and each.says.endswith(" in add")}
+    assert any(says.startswith("reads layers.*.post_attention_layernorm for hidden_states (line") for says in said)
+    assert not any(says.startswith("reads layers.*.input_layernorm for hidden_states (line") for says in said)
+
+
 def test_no_source_follows_from_the_value_itself() -> None:
     here = region("model.layers.1.post_attention_layernorm", of=honest(MODULES, MOE))
     behind = {here.value}

@@ -70,11 +70,12 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
                 says = words.format(named(region, reads), name.removeprefix("model."), op)
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
     for source, values in region.sites.items():
-        inside = region.node(values[0])
-        if inside is None or values[0] in (reads, region.value) or values[0] >= max(region.sites[site]):
+        # Of a class's line that ran for several modules the last before the op is read.
+        last = max((value for value in values if value < max(region.sites[site])), default=None)
+        if last is None or region.node(last) is None or last in (reads, region.value):
             continue
-        if _is_float(region, values[0]) and _fits(np.shape(region.base[values[0]]), shape, node):
-            says = f"reads {named(region, values[0])} for {named(region, reads)} in {op}"
+        if _is_float(region, last) and _fits(np.shape(region.base[last]), shape, node):
+            says = f"reads {named(region, last)} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
 
 
@@ -88,10 +89,11 @@ def _for_number(region: Region, site: Site, node: Node, slot: int) -> Iterator[E
     here = region.sites[site][-1]
     line, shape = line_of(region, here), np.shape(region.base[here])
     for source, values in region.sites.items():
-        if values[-1] in region.names or values[-1] >= here or not _is_float(region, values[-1]):
+        last = max((value for value in values if value < here), default=None)
+        if last is None or last in region.names or not _is_float(region, last):
             continue
-        if np.shape(region.base[values[-1]]) == shape:
-            says = f"has {named(region, values[-1])} for {node.operands[slot]:.7g} in {short(node.op)}"
+        if np.shape(region.base[last]) == shape:
+            says = f"has {named(region, last)} for {node.operands[slot]:.7g} in {short(node.op)}"
             yield Edit("edit.reads", says, COMBINED, {site: _inside(slot, source)}, line)
 
 
