@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
 from qwen3_golden import Array, pattern_of
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN, structure_of
+from qwen3_parity.diagnosis.findings.structure.weights import ANOTHERS, UNKNOWN, structure_of
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.as_loaded import AS_LOADED
 from qwen3_parity.mistakes.parameters import held_names, held_rows
 
 _TOLD = 0.99
 """The part of the rows that a structure must give to be what the explanation is called."""
-_MOST = 8
+_MOST = 48
 """Weights whose structure is looked for."""
+_LAYER = re.compile(r"\.(\d+)\.")
 
 
 def as_held(explanation: Explanation, values: Values) -> Explanation:
@@ -34,26 +37,43 @@ def as_held(explanation: Explanation, values: Values) -> Explanation:
 def in_words(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> tuple[str, str]:
     """What a mistake is called that loaded these rows of parameters, by name, and what is said of it.
 
-    Of a kind in several layers the first one's numbers are said.
+    Of a kind that is the same in several layers the first one's numbers are said; a few bits are no name for all where
+    a layer's are otherwise, or nobody looked.
     """
-    of_kind, known = dict[tuple[str, str], list[str]](), set[str]()
+    layers, of_kind, known = dict[str, list[str]](), dict[tuple[str, str], list[str]](), set[str]()
+    says = dict[str, str]()
+    for name in loaded:
+        layers.setdefault(_short(name), []).append(name)
     for name in list(loaded)[:_MOST]:
         finding = structure_of(name, loaded[name], tensors) if name in tensors else None
         if finding is None:
             continue
-        is_part = finding.weight < _TOLD and finding.name != UNKNOWN
-        part = f" (so are {finding.weight:.0%} of its rows)" if is_part else ""
-        of_kind.setdefault((_short(name), finding.name), []).append(finding.says + part)
+        is_part = finding.weight < _TOLD and finding.name not in (UNKNOWN, ANOTHERS)
+        says[name] = finding.says + (f" (so are {finding.weight:.0%} of its rows)" if is_part else "")
+        of_kind.setdefault((_short(name), finding.name), []).append(name)
         known.add(AS_LOADED if is_part else finding.name)
     by_words = dict[str, list[str]]()
-    for (short, _), says in of_kind.items():
-        others = len(says) - 1 if len(set(says)) > 1 else 0
-        layers = "" if not others else f" (and likewise in {others} more layer{'s' * (others > 1)})"
-        by_words.setdefault(says[0] + layers, []).append(short)
-    begin = f"computes with what was loaded as {', '.join(dict.fromkeys(map(_short, loaded)))}"
-    each = "; ".join(f"{' and '.join(shorts)}: {words}" for words, shorts in by_words.items())
-    name = known.pop() if len(known) == 1 else AS_LOADED
-    return name, f"{begin}, which is not the checkpoint's{each and f'. {each}'}"
+    for (short, _), names in sorted(of_kind.items(), key=lambda item: len(item[1])):  # what few are stands out
+        others = len(names) - 1 if len({says[name] for name in names}) > 1 else 0
+        likewise = "" if not others else f" (and likewise in {others} more layer{'s' * (others > 1)})"
+        label = short if names == layers[short] else f"{short}{_in_layers(names)}"
+        by_words.setdefault(says[names[0]] + likewise, []).append(label)
+    begin = f"computes with what was loaded as {', '.join(layers)}, which is not what the checkpoint has there"
+    each = "; ".join(f"{_listed(labels, layers)}: {words}" for words, labels in by_words.items())
+    name = known.pop() if len(known) == 1 and len(loaded) <= _MOST else AS_LOADED
+    return name, f"{begin}{each and f'. {each}'}"
+
+
+def _listed(labels: Sequence[str], every: Collection[str]) -> str:
+    if len(labels) == len(every) > 1 and {*labels} == {*every}:
+        return "each of them"
+    return " and ".join(filter(None, [", ".join(labels[:-1]), labels[-1]]))
+
+
+def _in_layers(names: Sequence[str]) -> str:
+    """Of which layers parameters are, in words; "" of those in none."""
+    numbers = [int(match[1]) for name in names if (match := _LAYER.search(name))]
+    return f" of layer{'s' * (len(numbers) > 1)} {ranges(numbers)}" if numbers else ""
 
 
 def _short(name: str) -> str:

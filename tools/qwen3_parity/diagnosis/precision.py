@@ -17,12 +17,12 @@ from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 _FINDINGS = frozenset(
     {
         *("structure.blocks", "structure.rounded_inputs", "structure.rounded_both"),
-        *("invariant.grid", "fit.grid", "cache.quantised"),
+        *("invariant.grid", "fit.grid", "cache.quantised", "weight.rounded"),
     }
 )
 _FINDERS = (weight_structure, grid, rounded_input)
 """What finds these."""
-_NAMES = frozenset({"edit.rounded", "weight.rounded", "weight.quantised"})
+_NAMES = frozenset({"edit.rounded", "weight.quantised"})
 _HALF = ".half_precision"
 _SURE, _ON_A_GRID, _OF_SOME = 0.99, 0.9, 0.85
 """What a finding must tell; of numbers on a grid, which are no farther off than its steps; and what is told of one

@@ -8,7 +8,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.as_held import in_words
-from qwen3_parity.diagnosis.edits.edit import Call, Edit, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import parameter_line
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
@@ -21,24 +21,26 @@ def held(region: Region) -> Iterator[Edit]:
 
     Of a product that was recorded on both sides its numbers tell more.
     """
-    network, names = region.network, region.names
-    of_site = {site: names[places[0]] for site, places in region.sites.items() if places[0] in names and not site.file}
-    every = {site: _whole(region, name) for site, name in of_site.items()}
-    changes = {site: _as_held for site, rows in every.items() if rows is not None}
-    product = product_of(network, region.key, 1.0) if changes else None
-    if not changes or (product is not None and not product.hidden):
+    network = region.network
+    loaded = {name: rows for name in _read(region) if (rows := held_rows(name, network.candidate)) is not None
+              and rows.shape == np.shape(network.slices.leaves[network.graph.leaves[name]])}  # fmt: skip
+    changes = {Site("", 0, opened(name)): _as_held for name in loaded}
+    here = [site for site in changes if site in region.sites]
+    product = product_of(network, region.key, 1.0) if here else None
+    if not here or (product is not None and not product.hidden):
         return
-    kinds = {opened(of_site[site]) for site in changes}
-    loaded = {name: rows for name in network.graph.parameters
-              if opened(name) in kinds and (rows := _whole(region, name)) is not None}  # fmt: skip
     tensors = {name: network.slices.leaves[network.graph.leaves[name]] for name in network.graph.parameters}
     kind, says = in_words(loaded, tensors)
-    yield Edit(kind, says, COMBINED, changes, parameter_line(region, region.at(next(iter(changes)))[0]))
+    yield Edit(kind, says, COMBINED, changes, parameter_line(region, region.at(here[0])[0]))
 
 
-def _whole(region: Region, name: str) -> Array | None:
-    rows = held_rows(name, region.network.candidate)
-    return rows if rows is not None and rows.shape == np.shape(region.parameter(name)) else None
+def _read(region: Region) -> list[str]:
+    """The parameters that the tap reads in any layer, which only the first may do, in the graph's order."""
+    graph, mine = region.network.graph, opened(region.key[0])
+    values = [value for (name, _), value in graph.taps.items() if opened(name) == mine]
+    nodes = (graph.node(node) for value in values for node in region.network.slices.order(value))
+    leaves = {read for node in nodes if node is not None for read in node.reads}
+    return [name for name in graph.parameters if graph.leaves[name] in leaves]
 
 
 def _as_held(call: Call) -> Array:

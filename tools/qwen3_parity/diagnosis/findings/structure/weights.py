@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +15,7 @@ from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_bot
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
 from qwen3_parity.diagnosis.findings.structure.decoded import decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
+from qwen3_parity.diagnosis.findings.structure.narrowed import narrowed, vector
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
@@ -24,11 +26,16 @@ from qwen3_parity.mistakes.rounding import ROUNDED
 
 _TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05
 """What is told by a weight that positions determine, by one that was loaded as stored, by one that always fits."""
+ANOTHERS = "weight.other_tensor"
+"""What a weight is called that is another tensor of the checkpoint, as it is or in a form that is known."""
+_ALIKE = 0.9
+"""The least cosine of a weight as loaded with the tensor that it was made of."""
 UNKNOWN = "weight.unknown"
 """What a weight is called that is another one in no form that is known."""
 _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
 _FORMS: tuple[Form, ...] = (
+    narrowed,
     factor,
     added,
     blocks,
@@ -73,6 +80,11 @@ def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Findin
     Of experts' weights these are the rows of all of them.
     """
     stored = tensors[name]
+    if (same := _same(name, held, tensors)) is not None:
+        return Finding(ANOTHERS, f"it is {same}", 1.0)
+    if stored.shape == held.shape and held.ndim == 1 and held.size:
+        fits = vector(np.asarray(stored, np.float64), held)
+        return None if fits is None else Finding(*fits, 1.0)
     if stored.ndim < 2 or held.ndim < 2 or not held.size:
         return None
     rows = held.reshape(-1, held.shape[-1])
@@ -91,12 +103,40 @@ def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Findin
 def _structure(product: Product) -> Finding | None:
     """What the first form says that fits: of the weight as it was loaded, or else of what was recorded."""
     for each in (product, *filter(None, [product.by_positions])):
-        for form in _FORMS:
-            if (fits := form(each)) is not None:
-                name, says, share = fits
-                after = _AS_STORED if each.loaded and name not in _OF_INPUTS else ""
-                return Finding(name, f"{says}{_told_by(each)}{after}", share)
+        if (finding := _in_a_form(each)) is not None:
+            return finding
     return _any_weight(product) if product.held is None else _other_weight(product, product.held)
+
+
+def _in_a_form(product: Product) -> Finding | None:
+    for form in _FORMS:
+        if (fits := form(product)) is not None:
+            name, says, share = fits
+            after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
+            return Finding(name, f"{says}{_told_by(product)}{after}", share)
+    return None
+
+
+def _same(name: str, held: Array, tensors: Mapping[str, Array]) -> str | None:
+    """The other tensor of the checkpoint whose numbers a parameter's first rows are."""
+    shape = tensors[name].shape
+    alike = (another for another, values in tensors.items() if another != name and values.shape == shape)
+    return next((another for another in alike if np.array_equal(tensors[another][: len(held)], held)), None)
+
+
+def _anothers(product: Product, held: Array) -> Finding | None:
+    """Another tensor of the checkpoint in a form that is known."""
+    size = product.tensors[product.name].shape if product.name in product.tensors else ()
+    for name, values in product.tensors.items():
+        if name == product.name or values.shape != size or values.ndim < 2:
+            continue
+        rows = np.asarray(values.reshape(-1, values.shape[-1])[: len(held), : held.shape[1]], np.float64)
+        if np.vdot(rows, held) < _ALIKE * np.linalg.norm(rows) * np.linalg.norm(held):
+            continue
+        form = _in_a_form(replace(product, weight=rows, name=name))
+        how = "in no form that is known" if form is None else form.says
+        return Finding(ANOTHERS, f"its weight is made of {name}: {how}", _TOLD)
+    return None
 
 
 def _told_by(product: Product) -> str:
@@ -107,7 +147,9 @@ def _told_by(product: Product) -> str:
 
 
 def _other_weight(product: Product, held: Array) -> Finding:
-    """A weight that the recording has, in no form that is known."""
+    """A weight that the recording has, in no form that is known of it."""
+    if (anothers := _anothers(product, held)) is not None:
+        return anothers
     outputs, change = np.flatnonzero(product.wrong), held - product.weight
     where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
     size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
