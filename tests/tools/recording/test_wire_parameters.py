@@ -72,7 +72,7 @@ def test_rounded_weights_under_bfloat16_are_said(bits: int, by_taps: str, case: 
     diagnosis = diagnose(case.golden, recording, weights, work=0)
     assert diagnosis.verdicts.exit_code == 1 and f"{count} × other bytes" in diagnosis.verdicts.problems[0].got
     assert {fault.name for fault in diagnosis.parameters} == {name for name in digests(recording) if "_proj" in name}
-    assert {fault.says for fault in diagnosis.parameters} == {"holds values of no tensor of the checkpoint"}
+    assert all(fault.says.startswith("holds values of no tensor of the checkpoint") for fault in diagnosis.parameters)
 
 
 def held(recording: Recording) -> dict[str, Any]:

@@ -9,6 +9,8 @@ from dataclasses import replace
 from qwen3_golden import Array, pattern_of
 from qwen3_parity.blame.values import Values
 from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.findings.structure.decoded import IN_BLOCKS
+from qwen3_parity.diagnosis.findings.structure.narrowed import ROUNDED_WEIGHT
 from qwen3_parity.diagnosis.findings.structure.weights import ANOTHERS, UNKNOWN, structure_of
 from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.as_loaded import AS_LOADED
@@ -60,6 +62,7 @@ def in_words(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> tuple
         by_words.setdefault(says[names[0]] + likewise, []).append(label)
     begin = f"computes with what was loaded as {', '.join(layers)}, which is not what the checkpoint has there"
     each = "; ".join(f"{_listed(labels, layers)}: {words}" for words, labels in by_words.items())
+    known = {IN_BLOCKS} if known <= {IN_BLOCKS, ROUNDED_WEIGHT} and len(known) > 1 else known
     name = known.pop() if len(known) == 1 and len(loaded) <= _MOST else AS_LOADED
     return name, f"{begin}{each and f'. {each}'}"
 

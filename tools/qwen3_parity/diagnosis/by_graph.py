@@ -24,9 +24,11 @@ from qwen3_parity.diagnosis.explanation import LAYER, where_made
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
+from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
+from qwen3_parity.diagnosis.right_as_held import parameters_of, right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
@@ -63,7 +65,7 @@ def diagnose_by_graph(
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = _faults(judged, search, int(effort * ENOUGH))
+        faults = right_as_held(_faults(judged, search, int(effort * ENOUGH)), judged, weights)
     alone = [part.verdict for part in judged.alone]
     means = [] if faults else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
     if means and (padding := _padding(judged, search)) is not None:
@@ -71,7 +73,21 @@ def diagnose_by_graph(
         means = [sentence]
         with threadpool_limits(1, user_api="blas"):
             faults = _faults(there, search, int(effort * ENOUGH))
-    return Diagnosis(verdicts, alone, faults, [], [], failures=search.failures, meaning=means)
+    parameters = _parameters(judged, faults, weights) if verdicts.structural else []
+    return Diagnosis(verdicts, alone, faults, [], parameters, failures=search.failures, meaning=means)
+
+
+def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[str, Array]) -> list[ParameterFault]:
+    """The parameters with other bytes that no fault explains which reads them."""
+    network = judged.network
+    if network is None:
+        return []
+    every = parameter_faults(network.candidate, network.golden, weights)
+    explained = [fault for fault in faults if fault.is_known and not fault.left] if every else []
+    read = {
+        name for fault in explained for name in parameters_of(((x.name, x.step) for x in fault.fault.wrong), network)
+    }
+    return [parameter for parameter in every if parameter.name not in read]
 
 
 def pattern(name: str) -> str:

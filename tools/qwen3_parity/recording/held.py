@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 import torch
@@ -22,21 +23,28 @@ class HeldParameters(NamedTuple):
     numbers: list[Tensor]
 
 
-def held_parameters(tensors: Mapping[str, torch.Tensor], golden: Recording) -> HeldParameters:
+def held_parameters(
+    tensors: Mapping[str, torch.Tensor],
+    golden: Recording,
+    narrower: Mapping[str, torch.Tensor] = MappingProxyType({}),
+) -> HeldParameters:
     """Parameters by the golden's names; of those whose bytes are not the golden's the first rows that fit.
 
     A tensor of such rows is called `parameter.` and the parameter's name. A golden without digests has nothing to
-    compare with.
+    compare with. `narrower` ones have no digest that the golden's could be.
     """
-    digests, numbers, size = parameter_messages(tensors), list[Tensor](), 0
+    digests = parameter_messages(tensors)
     theirs = {item.name: item for item in golden.parameters if item.sha256}
-    for item in digests:
-        values, expected = tensors[item.name].detach(), theirs.get(item.name)
-        if expected is None or expected.sha256 == item.sha256 or not values.is_floating_point() or not values.numel():
+    others = [item.name for item in digests if item.name in theirs and theirs[item.name].sha256 != item.sha256]
+    numbers, size = list[Tensor](), 0
+    for name in (*others, *(name for name in narrower if name in theirs)):
+        values = (tensors[name] if name in tensors else narrower[name]).detach()
+        if not values.is_floating_point() or not values.numel():
             continue
         rows = values[: max(1, _MOST // max(1, values[:1].nbytes))]
-        if tuple(expected.shape) == tuple(values.shape) and rows.nbytes <= _MOST and size + rows.nbytes <= _MOST_OF_ALL:
+        shape = tuple(theirs[name].shape)
+        if shape == tuple(values.shape) and rows.nbytes <= _MOST and size + rows.nbytes <= _MOST_OF_ALL:
             size += rows.nbytes
             array, dtype = to_numpy(rows)
-            numbers.append(tensor(f"{PARAMETER}{item.name}", array, dtype=dtype))
+            numbers.append(tensor(f"{PARAMETER}{name}", array, dtype=dtype))
     return HeldParameters(digests, numbers)

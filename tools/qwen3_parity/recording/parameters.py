@@ -31,7 +31,7 @@ def parameters_of(model: nn.Module, case: Case, rows: Sequence[Bound], entries: 
 
     `entries` is the name map by pattern. A type that is wider than the golden's and holds nothing more is recorded as
     the golden's, one that is wider and holds more as it is. A narrower one is another arithmetic, which the taps say,
-    so it has no digest, as what is not found has none; a bias that a module lacks is not listed.
+    so it has no digest but its numbers, and what is not found has none; a bias that a module lacks is not listed.
     """
     modules = {plain_path(path): module for path, module in model.named_modules(remove_duplicate=False)}
     places = {row.pattern: row.module for row in rows if not row.row.HasField("argument") and not row.row.buffer}
@@ -64,16 +64,17 @@ def parameters_by_path(case: Case, module_at: Callable[[str], nn.Module | None])
 
 def _listed(case: Case, held: Callable[[pb.Parameter], tuple[nn.Module | None, torch.Tensor | None]]) -> HeldParameters:
     """The golden's parameters as `held` finds them: the module of each, and its tensor laid out as the golden's."""
-    tensors, unseen = dict[str, torch.Tensor](), list[pb.Parameter]()
+    tensors, narrower, unseen = dict[str, torch.Tensor](), dict[str, torch.Tensor](), list[pb.Parameter]()
     for golden in case.golden.parameters:
         module, tensor = held(golden)
         if tensor is not None and tensor.dtype.itemsize >= _TORCH[golden.dtype].itemsize:
             tensors[golden.name] = _as_stored(tensor, golden.dtype)
-        elif (
-            tensor is not None or module is None or not golden.name.endswith(".bias") or not _direct_parameters(module)
-        ):
+            continue
+        if tensor is not None:
+            narrower[golden.name] = tensor
+        if tensor is not None or module is None or not golden.name.endswith(".bias") or not _direct_parameters(module):
             unseen.append(pb.Parameter(name=golden.name, dtype=golden.dtype, shape=golden.shape))
-    known = held_parameters(tensors, case.golden)
+    known = held_parameters(tensors, case.golden, narrower)
     return known._replace(digests=[*known.digests, *unseen] if tensors else [])
 
 

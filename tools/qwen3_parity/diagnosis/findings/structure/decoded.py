@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.findings.cells import numbers
 from qwen3_parity.diagnosis.findings.product import Product
 from qwen3_parity.diagnosis.findings.structure.few_bits import SCALES
 from qwen3_parity.judge.indices import ranges
+from qwen3_parity.mistakes.rounding import bfloat16
 
 _MOST_BITS = 8
 _LARGE, _ROWS = 1 << 16, 64
@@ -28,6 +29,8 @@ _HALF, _MOST_OF_THEM, _ENDS = 0.55, 0.75, 1.05
 """How many steps the nearest integer may be away, some of which is the scale's rounding, for so many of the numbers;
 and how many the ends of a block, which a rounded zero point cuts off.
 """
+_HIDES, _NEARLY_ALL = 2.0**-8, 0.99
+"""What being rounded to bfloat16 twice hides of a number, and the part that must be as near as few bits are."""
 _SAME = 2.0**-20
 """How far off a scale may be that is read off its products."""
 _SHOWN = 4
@@ -36,6 +39,8 @@ _SIZES, _SCREENED = (256, 128, 64, 32, 16, 8), 32
 _OFF_SCALE = 0.1
 """How far from 1 a scale may be that is the right one in a narrower type."""
 
+IN_BLOCKS = "structure.blocks"
+"""What a weight in few bits is called."""
 Form = tuple[str, str, float]
 
 
@@ -50,6 +55,32 @@ class _Blocks(NamedTuple):
     truth: Array
     step: Array
     bits: int
+
+
+def as_far_as(product: Product) -> Form | None:
+    """Few bits that a narrower type hides: no number is farther from the checkpoint's than they would make it."""
+    if product.held is None or not np.array_equal(bfloat16(product.held), product.held):
+        return None
+    held, truth = product.held, product.weight
+    error = np.maximum(np.abs(held - truth) - _HIDES * np.abs(held), 0)
+    for says, step in _coarser(truth):
+        if (error <= _HALF * step).mean() >= _NEARLY_ALL and (error <= _ENDS * step).all():
+            far = f"its weight is no farther from the checkpoint's than {says}, and the rounding to bfloat16, make it"
+            return IN_BLOCKS, far, 1.0
+    return None
+
+
+def _coarser(truth: Array) -> Iterator[tuple[str, Array]]:
+    """Few bits in words, and the step of each number in them, the finest first."""
+    largest = np.abs(truth).max(1, keepdims=True)
+    yield "8 bits with a scale for each row", largest / 127
+    yield "float8 (e4m3)", np.maximum(2.0**-3 * np.abs(truth), largest.max() / 448 * 2.0**-9)
+    for size in (truth.shape[1], *_SIZES):
+        if truth.shape[1] % size == 0:
+            blocks = truth.reshape(len(truth), -1, size)
+            span = np.maximum(np.ptp(blocks, -1) / 15, np.abs(blocks).max(-1) / 7)
+            each = "each row" if size == truth.shape[1] else f"each {size} numbers of a row"
+            yield f"4 bits with a scale for {each}", np.repeat(span, size, axis=-1)
 
 
 def decoded(product: Product) -> Form | None:
@@ -128,7 +159,7 @@ def _near(off: Array) -> bool:
 
 
 def _rounded(blocks: _Blocks) -> tuple[str, str] | None:
-    return ("structure.blocks", "") if _near(_off(blocks)) else None
+    return (IN_BLOCKS, "") if _near(_off(blocks)) else None
 
 
 def _by_sign(blocks: _Blocks) -> tuple[str, str] | None:

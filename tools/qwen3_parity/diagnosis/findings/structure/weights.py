@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
-from qwen3_parity.diagnosis.findings.structure.decoded import decoded
+from qwen3_parity.diagnosis.findings.structure.decoded import as_far_as, decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.narrowed import narrowed, vector
 from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
@@ -28,6 +28,8 @@ _TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05
 """What is told by a weight that positions determine, by one that was loaded as stored, by one that always fits."""
 ANOTHERS = "weight.other_tensor"
 """What a weight is called that is another tensor of the checkpoint, as it is or in a form that is known."""
+_SURELY = 0.99
+"""The part below which integers are read off the weight itself: a form's may be rounded to the other side."""
 _ALIKE = 0.9
 """The least cosine of a weight as loaded with the tensor that it was made of."""
 UNKNOWN = "weight.unknown"
@@ -53,6 +55,7 @@ _FORMS: tuple[Form, ...] = (
     block_shifted,
     block_scaled,
     low_rank,
+    as_far_as,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
 _OF_INPUTS = (
@@ -111,7 +114,7 @@ def _structure(product: Product) -> Finding | None:
 def _in_a_form(product: Product) -> Finding | None:
     for form in _FORMS:
         if (fits := form(product)) is not None:
-            name, says, share = fits
+            name, says, share = fits if fits[2] >= _SURELY else decoded(product) or fits
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
             return Finding(name, f"{says}{_told_by(product)}{after}", share)
     return None
@@ -120,6 +123,8 @@ def _in_a_form(product: Product) -> Finding | None:
 def _same(name: str, held: Array, tensors: Mapping[str, Array]) -> str | None:
     """The other tensor of the checkpoint whose numbers a parameter's first rows are."""
     shape = tensors[name].shape
+    if not np.ndim(held):
+        return None
     alike = (another for another, values in tensors.items() if another != name and values.shape == shape)
     return next((another for another in alike if np.array_equal(tensors[another][: len(held)], held)), None)
 

@@ -1,0 +1,101 @@
+"""Weights in few bits are told apart from what is otherwise, whatever the engine computes in, and by few taps.
+
+It runs `diagnosis.right_as_held`, too.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_slices_committed import CHECKPOINTS, golden_of, network, step_by_step
+
+import qwen3_parity
+from qwen3_golden import Recording, pb, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.precision import summary
+from qwen3_parity.slices.network import network as network_of
+from qwen3_reference.cases.models import MODEL_CASES
+
+NAME = "model/qwen3_moe"
+V = "model.layers.1.self_attn.v_proj"
+MODULES = re.compile(r"(?!cache\.).*(?<!\.query)(?<!\.key)(?<!\.value)(?<!\.context)(?<!\.probs)(?<!attn\[1\])")
+LEVELS = {"modules": MODULES, "layers": re.compile(r"(input|parameter)\..*|model\.layers\.\d+|logits")}
+
+
+def four_bits(weight: torch.Tensor, zero_point: float = 0.0) -> torch.Tensor:
+    blocks = weight.float().unflatten(-1, (-1, 8))
+    low, high = blocks.aminmax(dim=-1, keepdim=True)
+    scale = (high - low) / 15
+    zero = (-low / scale).round()
+    return (((blocks / scale).round() + zero).clamp(0, 15) - zero - zero_point).mul(scale).flatten(-2)
+
+
+@cache
+def recording(folder: Path, dtype: torch.dtype, *, shifted: bool) -> Recording:
+    """Hugging Face's model with its projections in 4 bits, of one the zero points a step off, by every tap."""
+    model: Any = network(next(case for case in MODEL_CASES if case.name == NAME)).to(dtype)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.endswith("_proj.weight"):
+                weight.copy_(four_bits(weight, float(shifted and name == f"{V}.weight")))
+        case = qwen3_parity.golden(NAME)
+        with qwen3_parity.record(model, case, path=folder / f"{dtype}{shifted}.pb") as recorder:
+            recorder.arithmetic = "other"
+            step_by_step(model, case)
+    return read(recorder.path)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("bits")
+
+
+def diagnosed(every: Recording, level: str) -> Diagnosis:
+    golden, pattern = golden_of(NAME), LEVELS[level]
+    taken = [item for item in every if item.info.name.startswith("parameter.") or pattern.fullmatch(item.info.name)]
+    return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS))
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_an_engine_in_few_bits_holds_numbers_in_few_bits_and_nothing_else_is_otherwise(
+    dtype: torch.dtype, level: str, folder: Path
+) -> None:
+    diagnosis = diagnosed(recording(folder, dtype, shifted=False), level)
+    assert diagnosis.faults and not diagnosis.parameters
+    assert summary(diagnosis.faults).endswith("as a lossy engine does; nothing else is otherwise")
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_zero_points_that_are_off_in_a_single_layer_are_not_cleared_with_the_rest(
+    dtype: torch.dtype, level: str, folder: Path
+) -> None:
+    diagnosis = diagnosed(recording(folder, dtype, shifted=True), level)
+    assert "nothing else is otherwise" not in summary(diagnosis.faults)
+    says = " ".join(each.says for fault in diagnosis.faults for each in (*fault.explanations, *fault.findings))
+    assert "v_proj of layer 1: " in says
+    assert dtype == torch.bfloat16 or "the zero points of 16 of its 16 blocks (0–3 …) are off by -1 steps" in says
+
+
+def test_a_narrower_models_weights_have_numbers_and_no_digests(folder: Path) -> None:
+    every = recording(folder, torch.bfloat16, shifted=False)
+    held = {item.info.name: item.info.dtype for item in every if item.info.name.startswith("parameter.")}
+    assert held[f"parameter.{V}.weight"] == pb.BF16
+    assert not any(parameter.sha256 for parameter in every.parameters)
+
+
+def test_a_lossy_engine_is_judged_in_what_most_of_its_taps_are_in(folder: Path) -> None:
+    golden = golden_of(NAME)
+    weights = weights_of(golden, CHECKPOINTS)
+    narrow = [network_of(golden, recording(folder, dtype, shifted=False), weights).narrow
+              for dtype in (torch.float32, torch.bfloat16)]  # fmt: skip
+    assert narrow == [False, True]
