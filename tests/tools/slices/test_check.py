@@ -18,6 +18,8 @@ from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.check import judged_by_graph
 from qwen3_parity.slices.judge import Alone, judge
+from qwen3_parity.slices.network import network
+from qwen3_parity.slices.rerouted import routes
 from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.aten.noise import Noise
 from qwen3_spec.slices import Slices
@@ -148,6 +150,19 @@ def test_who_takes_the_goldens_choices_and_says_so_is_judged_by_them(leave: tupl
     assert wrong(check(golden(), run_, weights())) == ["layers.0.gate", *behind]
     run_.run.golden_choices = True
     assert wrong(check(golden(), run_, weights())) == ["layers.0.gate"]
+
+
+def test_choices_that_nobody_recorded_are_the_references_on_the_candidates_own_numbers() -> None:
+    """Scores alone are recorded: by them a token goes to another expert, and what follows is no longer the same run."""
+    leave = ("layers.0.gate[1]", "layers.0.gate[2]")
+    for gate, count in ((other_scores, 1), (None, 0)):
+        mine = candidate(leave) if gate is None else candidate(leave, gate=gate)
+        net = network(golden(), mine, weights())
+        rerouted = routes(net.graph, golden(), mine, net)
+        assert len(rerouted.notes) == count and all("1 of 8 choices" in note for note in rerouted.notes)
+        moved = rerouted.before(golden()["logits", 0])
+        assert sum(int(tokens.any()) for tokens in moved.values()) == count
+    assert not routes(net.graph, golden(), candidate(leave, gate=other_scores)).places
 
 
 def test_who_says_so_and_chooses_otherwise_is_found_out() -> None:

@@ -75,6 +75,11 @@ def judged_by_graph(
     net = network(expected, actual, weights)
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         alone = _each(both, expected, actual, net)
+        far = any(tap.problem is not None for tap in verdicts.taps)
+        if far and all(part.verdict.passed for part in alone):
+            rerouted = routes(graph, expected, actual, net)
+            taps = [_in_the_run(item, expected, actual, graph, rerouted) for item in both]
+            verdicts = replace(verdicts, taps=taps, notes=rerouted.notes)
     verdicts = _with_alone(verdicts, [part.verdict for part in alone])
     return Judged(_with_parameters_excused(verdicts, net, weights), net, alone)
 

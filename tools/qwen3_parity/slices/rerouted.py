@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
+from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
@@ -39,23 +40,38 @@ class Routes:
         return moved
 
 
-def routes(graph: Graph, golden: Recording, candidate: Recording) -> Routes:
-    """The tokens of each choice that is another set than the golden's, and all that come behind them in their row."""
+def routes(graph: Graph, golden: Recording, candidate: Recording, net: Network | None = None) -> Routes:
+    """The tokens of each choice that is another set than the golden's, and all that come behind them in their row.
+
+    With a network a choice that the candidate did not record is the reference's, on the candidate's own numbers.
+    """
     places, count, of = list[tuple[int, int, Array]](), 0, 0
     for item in golden:
-        value, actual = graph.taps.get(item.key), candidate.get(*item.key)
+        value, recorded = graph.taps.get(item.key), candidate.get(*item.key)
         maker = None if value is None else chooser(graph, value)
-        if maker is None or actual is None:
+        if value is None or maker is None:
             continue
+        actual = None if recorded is None else recorded.array
+        if actual is None and net is not None:
+            actual = _chosen(value, net)
         by_token = item.info.axes[:1] == ["row"] or item.info.axes[:2] == ["batch", "query"]
-        if actual.array.shape != item.array.shape or not by_token:
+        if actual is None or actual.shape != item.array.shape or not by_token:
             continue
         counts = counted(item, golden)
-        rerouted = ((np.sort(actual.array, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
+        rerouted = ((np.sort(actual, -1) != np.sort(item.array, -1)) & counts).any(-1).reshape(_batch(golden), -1)
         count, of = count + int(rerouted.sum()), of + int(counts.any(-1).sum())
         places.append((maker, item.info.step, np.maximum.accumulate(rerouted, axis=1)))
-    note = f"{count} of {of} choices are others than the golden's: what follows them is judged op by op alone"
+    others = "others than the golden's" if net is None else "others than the golden's by the candidate's own numbers"
+    note = f"{count} of {of} choices are {others}: what follows them is judged op by op alone"
     return Routes(places, graph.taps, golden.case.steps, (note,) if count else ())
+
+
+def _chosen(value: int, net: Network) -> Array | None:
+    """What the reference chooses on the candidate's numbers; None where these say nothing of it, or are not finite."""
+    reads = net.slices.reads(value)
+    if not reads or any(read in net.broken for read in reads):
+        return None
+    return np.asarray(net.slices.value(value))
 
 
 def _batch(golden: Recording) -> int:
