@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,8 +22,9 @@ from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
 from qwen3_parity.diagnosis.explanation import LAYER, where_made
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.findings import Finding, findings
+from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
+from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
@@ -65,16 +66,20 @@ def diagnose_by_graph(
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        faults = right_as_held(_faults(judged, search, int(effort * ENOUGH)), judged, weights)
-    alone = [part.verdict for part in judged.alone]
-    means = [] if faults else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
+        elsewhere = misplaced([fault for fault, _ in _by_place(judged.alone)], judged, weights)
+        faults = right_as_held(_faults(judged, search, int(effort * ENOUGH), elsewhere), judged, weights)
+    verdicts = with_readers_right(verdicts, elsewhere)
+    again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
+    alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
+    means = [] if faults or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
     if means and (padding := _padding(judged, search)) is not None:
         there, sentence = padding
         means = [sentence]
         with threadpool_limits(1, user_api="blas"):
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
-    return Diagnosis(verdicts, alone, faults, [], parameters, failures=search.failures, meaning=means)
+    places = [each.fault for each in elsewhere]
+    return Diagnosis(verdicts, alone, faults, places, parameters, failures=search.failures, meaning=means)
 
 
 def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[str, Array]) -> list[ParameterFault]:
@@ -103,29 +108,32 @@ class _Place(NamedTuple):
     searched: Searched
 
 
-def _faults(judged: Judged, search: Search, until: int) -> list[Explained]:
-    groups: dict[str, list[Alone]] = {}
-    for part in judged.alone:
-        if not part.verdict.reason:
+def _by_place(alone: Sequence[Alone], cleared: Collection[Key] = ()) -> Iterator[tuple[Fault, list[Alone]]]:
+    """Each place with a wrong tap that is not `cleared`, and those taps."""
+    groups = dict[str, list[Alone]]()
+    for part in alone:
+        if not part.verdict.reason and (part.verdict.name, part.verdict.step) not in cleared:
             groups.setdefault(pattern(part.verdict.name), []).append(part)
+    for place, parts in groups.items():
+        if wrong := [part for part in parts if not part.verdict.passed]:
+            passing = tuple(part.verdict for part in parts if part.verdict.passed)
+            yield Fault(place, (), tuple(part.verdict for part in wrong), passing), wrong
+
+
+def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
     network = judged.network
     if network is None:
         return []
     passed = _passed(judged.alone, network)
     places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
-    for place, parts in groups.items():
-        wrong = [part for part in parts if not part.verdict.passed]
-        if not wrong:
-            continue
+    for fault, wrong in _by_place(judged.alone, {key for each in elsewhere for key in each.cleared}):
+        place = fault.place
         taps = frozenset(network.graph.taps[part.verdict.name, part.verdict.step] for part in wrong)
         if taps in values:  # another name of the same values
             first = places[values[taps]]
-            fault = replace(first.fault, others=(*first.fault.others, place))
-            places[values[taps]] = first._replace(fault=fault)
+            places[values[taps]] = first._replace(fault=replace(first.fault, others=(*first.fault.others, place)))
             continue
         values[taps] = len(places)
-        passing = [part.verdict for part in parts if part.verdict.passed]
-        fault = Fault(place, (), tuple(part.verdict for part in wrong), tuple(passing))
         search.progress(f"what is otherwise at {place}")
         searched = _searched(fault, network, list(known.values()), search, passed, max(until - work, until // _LEAST))
         work += searched.work

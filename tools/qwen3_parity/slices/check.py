@@ -29,6 +29,7 @@ from qwen3_reference.graph.words import RESULTS
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
+WRONG_ALONE = "wrong on the candidate's own inputs"
 _NAMED = 8
 
 
@@ -196,7 +197,7 @@ def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
         if not op_verdict.passed and tap.problem is None and verdicts.arithmetic != pb.ARITHMETIC_OTHER:
             problem = Problem(
                 tap.where,
-                "wrong on the candidate's own inputs",
+                WRONG_ALONE,
                 "what the reference makes of these inputs, within its headroom of rounding units",
                 f"an error of {op_verdict.errors.max:.3g} units",
                 diagnose_command(verdicts.golden, verdicts.candidate),

@@ -1,0 +1,54 @@
+"""A tap of a graph that was recorded at another place accuses nobody: who reads it is judged without it.
+
+It runs `diagnosis.misplaced`, too.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small import Values, golden, recording, run, weights
+
+from qwen3_golden import Recording
+from qwen3_parity.diagnosis import Diagnosis, diagnose
+
+EXPERTS = "layers.0.experts"
+
+
+def places(candidate: Recording) -> tuple[list[str], list[str]]:
+    """Where something is wrong, and what was recorded at another place."""
+    diagnosis: Diagnosis = diagnose(golden(), candidate, weights())
+    assert diagnosis.verdicts.exit_code == 1
+    return [fault.fault.place for fault in diagnosis.faults], [fault.place for fault in diagnosis.misplaced]
+
+
+def test_a_tap_that_holds_what_nobody_goes_on_with_is_misplaced_and_its_reader_is_right() -> None:
+    values = run({})
+    values[EXPERTS] = values[EXPERTS] + np.float32(1)
+    candidate = recording(values, "port")
+    assert places(candidate) == ([], ["layers.{layer}.experts"])
+    verdicts = {tap.name: tap for tap in diagnose(golden(), candidate, weights()).verdicts.taps}
+    assert verdicts["layers.0"].problem is None and verdicts["layers.0"].judged_alone
+    assert verdicts[EXPERTS].problem is not None
+
+
+def test_a_wrong_value_that_is_gone_on_with_is_no_misplaced_tap() -> None:
+    wrong = {EXPERTS: lambda values: {EXPERTS: values[EXPERTS] + np.float32(1)}}
+    assert places(recording(run(wrong), "port")) == (["layers.{layer}.experts"], [])
+
+
+def test_a_reader_that_is_wrong_without_the_tap_as_well_is_accused_beside_it() -> None:
+    def doubled(values: Values) -> Values:
+        return {"layers.0": values["layers.0"] * np.float32(2)}
+
+    values = run({"layers.0": doubled})
+    values[EXPERTS] = values[EXPERTS] + np.float32(1)
+    assert places(recording(values, "port")) == (["layers.{layer}.experts", "layers.{layer}"], [])
+
+
+@pytest.mark.parametrize("tap", ["layers.0.gate[2]", "logits"])
+def test_a_choice_and_what_nobody_reads_are_never_misplaced(tap: str) -> None:
+    values = run({})
+    values[tap] = values[tap][..., ::-1] if tap == "logits" else (values[tap] + 1) % 6
+    wrong, elsewhere = places(recording(values, "port"))
+    assert wrong and not elsewhere

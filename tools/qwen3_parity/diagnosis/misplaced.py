@@ -1,0 +1,81 @@
+"""Taps of a graph that were recorded at another place: everything that reads them is right without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.findings import Key
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.verdict import Verdict, Verdicts
+from qwen3_parity.slices.check import WRONG_ALONE, Judged
+from qwen3_parity.slices.judge import judge
+from qwen3_parity.slices.network import Network, network
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.slices import chooser
+
+
+class Misplaced(NamedTuple):
+    """A fault that is none: its tap was recorded at another place. `readers` are the verdicts, right, without it."""
+
+    fault: Fault
+    readers: Mapping[Key, OpVerdict]
+
+    @property
+    def cleared(self) -> set[Key]:
+        """The taps that nothing is wrong with but where one of them was recorded."""
+        return {*self.readers, *((verdict.name, verdict.step) for verdict in self.fault.wrong)}
+
+
+def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Array]) -> list[Misplaced]:
+    """The faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it.
+
+    A choice is never one: who reads it has it.
+    """
+    net = judged.network
+    if net is None or not faults:
+        return []
+    by_key = {(part.verdict.name, part.verdict.step): part.verdict for part in judged.alone}
+    elsewhere = list[Misplaced]()
+    for fault in faults:
+        mine = {(verdict.name, verdict.step): net.graph.taps[verdict.name, verdict.step] for verdict in fault.wrong}
+        readers = _readers(mine, by_key, net)
+        chooses = any(chooser(net.graph, value) is not None for value in mine.values())
+        if chooses or not readers or any(by_key[key].passed for key in readers):
+            continue
+        again = _without(mine, readers, net, weights)
+        if all(verdict.passed and not verdict.reason for verdict in again.values()):
+            elsewhere.append(Misplaced(fault, again))
+    return elsewhere
+
+
+def with_readers_right(verdicts: Verdicts, elsewhere: Sequence[Misplaced]) -> Verdicts:
+    """The verdicts on a run in which who reads a misplaced tap is judged without it."""
+    again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
+    taps = list[Verdict]()
+    for tap in verdicts.taps:
+        if (verdict := again.get((tap.name, tap.step))) is not None:
+            alone = tap.problem is not None and tap.problem.rule == WRONG_ALONE
+            tap = replace(tap, alone=verdict, problem=None if alone else tap.problem)
+        taps.append(tap)
+    return replace(verdicts, taps=taps)
+
+
+def _readers(mine: Mapping[Key, int], by_key: Mapping[Key, OpVerdict], net: Network) -> list[Key]:
+    """The judged taps that are computed from a fault's."""
+    values = {*mine.values()}
+    judged = (key for key, verdict in by_key.items() if not verdict.reason and net.graph.taps[key] not in values)
+    return [key for key in judged if values & {*net.slices.reads(net.graph.taps[key])}]
+
+
+def _without(
+    mine: Mapping[Key, int], readers: Sequence[Key], net: Network, weights: Mapping[str, Array]
+) -> dict[Key, OpVerdict]:
+    """The verdicts on taps by what stands before a fault's, which count as not recorded: by any of their names."""
+    values, golden = {*mine.values()}, net.golden
+    tensors = [item for item in net.candidate if net.graph.taps.get(item.key) not in values]
+    fewer = network(golden, replace(net.candidate, tensors=tensors), weights)
+    return {key: judge(net.candidate[key], golden[key], counted(golden[key], golden), fewer).verdict for key in readers}
