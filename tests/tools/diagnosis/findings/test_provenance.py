@@ -19,6 +19,7 @@ from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.findings import Finding, WrongTap, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import judged
+from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
@@ -230,7 +231,9 @@ def by_graph(case: str, name: str, step: int, change: Change) -> Finding:
     honest = golden(case)
     item = honest[name, step]
     wrong = tensor(name, change(item.array.copy()), step=step, axes=item.info.axes, dtype=item.info.dtype)
-    candidate = replace(honest, tensors=[wrong if tap.key == item.key else tap for tap in honest], parameters=[])
+    order = graph_of(honest.graph, honest.source).taps  # what reads it would be right without it
+    taps = [wrong if tap.key == item.key else tap for tap in honest if order.get(tap.key, 0) <= order[item.key]]
+    candidate = replace(honest, tensors=taps, parameters=[])
     faults = diagnose(honest, candidate, weights_of(honest, GOLDEN_ROOT / "checkpoints"), partial=True).faults
     return next(said.findings[0] for said in faults if any(verdict.name == name for verdict in said.fault.wrong))
 

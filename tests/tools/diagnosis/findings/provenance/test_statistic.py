@@ -17,6 +17,7 @@ from qwen3_parity.diagnosis.findings import Finding
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
 from qwen3_parity.diagnosis.judged import judged
+from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Site
 
@@ -100,7 +101,9 @@ def test_a_golden_with_a_graph_has_it_too() -> None:
     item, x = honest[name, 0], honest["model.layers.0", 0].values().astype(np.float64)
     roots = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + 3e-5)
     wrong = tensor(name, (item.values() * roots / roots[:, -1:]).astype(np.float32), axes=item.info.axes)
-    candidate = replace(honest, tensors=[wrong if tap.key == item.key else tap for tap in honest], parameters=[])
+    order = graph_of(honest.graph, honest.source).taps  # what reads it would be right without it
+    taps = [wrong if tap.key == item.key else tap for tap in honest if order.get(tap.key, 0) <= order[item.key]]
+    candidate = replace(honest, tensors=taps, parameters=[])
     faults = diagnose(honest, candidate, weights_of(honest, GOLDEN_ROOT / "checkpoints"), partial=True).faults
     said = next(said.findings[0] for said in faults if any(verdict.name == name for verdict in said.fault.wrong))
     says = "positions 0–3 are divided by the root mean square of model.layers.0, at position 4"
