@@ -13,7 +13,7 @@ from rich.text import Text
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone
 from qwen3_parity.diagnosis.precision import summary as summary_of_bits
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
@@ -26,6 +26,8 @@ MISPLACED = "recorded at another place, no bug: without it everything that reads
 TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
 """What is said of a misplaced tap, and why it is no parity."""
 UNKNOWN = "no known mistake reproduces it"
+TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
+"""What a person does with a lossy engine of which nothing else is wrong."""
 FEW_BITS = "its numbers are in few bits"
 _TAPS = 16
 _FLIPS = 5
@@ -57,9 +59,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
-    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
-    parts += [Text(lossy, style="yellow")] if lossy else []
-    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
+    parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
     for fault in sorted(diagnosis.faults, key=in_few_bits):
         parts += explained(fault, every=every)
     parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
@@ -74,6 +74,14 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     elif verdicts.exit_code:
         parts += [Text(str(_beyond(problem, diagnosis))) for problem in verdicts.problems[: None if every else 3]]
     return Group(*parts)
+
+
+def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
+    """How many places hold numbers in few bits, and what to do where that is all, and declared."""
+    if alone := lossy_alone(diagnosis):
+        return [f"{alone}; {TO_DECIDE}"]
+    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
+    return [lossy] if lossy else []
 
 
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
