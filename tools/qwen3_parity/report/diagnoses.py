@@ -38,13 +38,13 @@ _CUT = "--budget cut the search; with more seconds, or on a faster machine, the 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
     diagnosis = spoken(diagnosis, diagnosis.verdicts.case)
-    places = [f"{name(fault)}: {_in_a_word(fault)}" for fault in diagnosis.faults]
+    places = [f"{name(fault)}: {in_a_word(fault)}" for fault in diagnosis.faults]
     places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
 
-def _in_a_word(fault: Explained) -> str:
+def in_a_word(fault: Explained) -> str:
     """The mistake's name, else what tells most, and the reference's own line."""
     if fault.is_known:
         return fault.explanations[0].name

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
     from qwen3_parity.diagnosis.text import TokenDiagnosis
+    from qwen3_parity.folder.by_golden import ByGolden
     from qwen3_parity.folder.check import Folder
     from qwen3_parity.folder.diagnose import FolderDiagnosis
     from qwen3_parity.judge.verdict import Verdicts
@@ -177,6 +178,25 @@ def after_folder_diagnosis(diagnosis: FolderDiagnosis) -> Next:
         says = "; ".join([mistake.sentence, *(note.says for note in mistake.findings[:3])])
         return _fix(None, mistake.cases, says, check)
     return _by_problem(next(verdicts for verdicts in diagnosis.folder.red if verdicts.problems), None)
+
+
+def after_by_golden(
+    judged: ByGolden, following: Sequence[tuple[str, Next]], verb: str, model: str | None = None
+) -> Next:
+    """Behind a folder judged by one golden: the first step of its red files, in order, that is more than to stop."""
+    again = command(verb, *_model(model), judged.golden, judged.path)
+    for file, then in following:
+        if then["do"] != "stop":
+            return then | {"says": f"{file}: {then['says']}" if then["says"] else ""}
+    for error in judged.refused:
+        return step("record", f"{error.where}: {error.rule}; {error.next_step}", again, CHECKED, again=True)
+    stopped = "; ".join(f"{file}: {then['says']}" for file, then in following)
+    return step("stop", stopped or f"parity in all of the {len(judged.results)} recordings")
+
+
+def whole_answer(verdicts: Verdicts, model: str | None, verb: str) -> str:
+    """The command whose answer says everything of one recording."""
+    return _again(verdicts, model, verb)
 
 
 def after_conformance(
