@@ -85,9 +85,9 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
 
 
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
-    """A problem of a run whose ops are all right, which need not be sent here once more."""
+    """A problem of a run whose ops are all right, which need not be sent here once more: what to do stands above."""
     diagnosed = "qwen3-parity diagnose" in problem.next_step
-    return replace(problem, next_step="what is said above") if diagnosed and diagnosis.meaning else problem
+    return replace(problem, next_step="") if diagnosed and diagnosis.meaning else problem
 
 
 def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:
