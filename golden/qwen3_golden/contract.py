@@ -23,7 +23,8 @@ _TABLES = ("taps.textproto", "tolerances.textproto")
 class Contract:
     """The SHA-256 of what a verdict was judged by, and the files of it that are not the released ones.
 
-    `own_golden` is the case of a golden that is none of the release: the budgets are released, what it holds is not.
+    `own_golden` is the case of a golden that is none of the release, as one that a user captured: its budgets are
+    released, what it holds is not.
     """
 
     digest: str
@@ -36,9 +37,11 @@ class Contract:
         return self.digest[:12]
 
     def __str__(self) -> str:
-        remark = f"; the golden {self.own_golden!a} is none of the release" if self.own_golden else ""
+        if not self.edited and self.own_golden:
+            return f"a golden of your own, {self.own_golden!a}, by the budgets as released (contract {self.short})"
         if not self.edited:
-            return f"contract {self.short}{remark or ', as released'}"
+            return f"contract {self.short}, as released"
+        remark = f"; {self.own_golden!a} is a golden of your own" if self.own_golden else ""
         are = "is not the released one" if len(self.edited) == 1 else "are not the released ones"
         return f"contract {self.short}: {', '.join(self.edited)} {are}, so nothing is called parity{remark}"
 

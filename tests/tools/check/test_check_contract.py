@@ -117,8 +117,8 @@ def test_a_users_own_golden_is_nobodys_edit_and_not_called_released(tmp_path: Pa
     write(tmp_path / "own.pb", golden)
     done = CliRunner().invoke(main, ["check", str(tmp_path / "own.pb"), str(tmp_path / "own.pb")])
     words = " ".join(done.output.split())
-    assert done.exit_code == 0 and "the golden 'capture/request' is none of the release" in words
-    assert "as released" not in words
+    assert done.exit_code == 0 and "judged by a golden of your own, 'capture/request', by the budgets as" in words
+    assert ", as released" not in words and "none of the release" not in words
 
 
 def test_a_golden_that_is_no_file_is_not_called_released() -> None:

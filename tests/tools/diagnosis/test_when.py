@@ -77,13 +77,15 @@ def slots(case: str) -> Array:
         ("long/deep", lambda layer, _: layer % 3 == 2,
          "in layers 2, 5, … (every third) (wrong in 12 of 12, right in 24 of 24)"),
         ("decoder/window_chunks", lambda layer, step: layer != 1 and step > 0,
-         "layers 0, 2 of 3, those with a window, in steps with a past (or reaching beyond the window: here the same)"
+         "layers 0, 2 (of 0–2), those with a window,"
+         " in steps with a past (or reaching beyond the window: here the same)"
          " (wrong in 12 of 12, right in 2 of 2)"),
-        ("decoder/plain", lambda _, step: step == 3, "step 3 of 5, the only one whose length is a multiple of 4"),
+        ("decoder/plain", lambda _, step: step == 3, "step 3 (of 0–4), the only one whose length is a multiple of 4"),
         ("decoder/plain", lambda _, step: step != 3,
-         "steps 0–2, 4 of 5, all but the one whose length is a multiple of 4"),
-        ("generation/greedy", lambda _, step: step == 3, "step 3 of 9, the only one whose length is a multiple of 8"),
-        ("encdec/qwen2", lambda _, step: step > 0, "steps 1–2 of 3, those with a past"),
+         "steps 0–2, 4 (of 0–4), all but the one whose length is a multiple of 4"),
+        ("generation/greedy", lambda _, step: step == 3,
+         "step 3 (of 0–8), the only one whose length is a multiple of 8"),
+        ("encdec/qwen2", lambda _, step: step > 0, "steps 1–2 (of 0–2), those with a past"),
     ],
 )  # fmt: skip
 def test_steps_and_layers_are_told_by_what_separates_them_with_the_counts(case: str, of: Of, says: str) -> None:
@@ -93,15 +95,15 @@ def test_steps_and_layers_are_told_by_what_separates_them_with_the_counts(case: 
 @pytest.mark.parametrize(
     ("case", "of", "says"),
     [
-        ("decoder/plain", lambda _, step: step in (1, 4), "steps 1, 4 of 5"),
-        ("decoder/plain", lambda _, step: step == 2, "step 2 of 5"),
-        ("encdec/qwen2", lambda _, step: step == 2, "step 2 of 3"),
-        ("decoder/plain", lambda layer, _: layer == 2, "layer 2 of 3"),
-        ("long/deep", lambda layer, _: layer in (2, 5, 7, 8), "layers 2, 5, 7–8 of 12"),
+        ("decoder/plain", lambda _, step: step in (1, 4), "steps 1, 4 (of 0–4)"),
+        ("decoder/plain", lambda _, step: step == 2, "step 2 (of 0–4)"),
+        ("encdec/qwen2", lambda _, step: step == 2, "step 2 (of 0–2)"),
+        ("decoder/plain", lambda layer, _: layer == 2, "layer 2 (of 0–2)"),
+        ("long/deep", lambda layer, _: layer in (2, 5, 7, 8), "layers 2, 5, 7–8 (of 0–11)"),
         # Neither the layers nor the steps have it to themselves.
         ("decoder/window_chunks", lambda layer, step: layer != 1 or step == 0, ""),
         ("decoder/window_chunks", lambda layer, step: (layer, step) in ((0, 1), (1, 3)),
-         "layers 0–1 of 3, steps 1, 3 of 7"),
+         "layers 0–1 (of 0–2), steps 1, 3 (of 0–6)"),
     ],
 )  # fmt: skip
 def test_what_nothing_separates_and_what_too_few_do_is_listed(case: str, of: Of, says: str) -> None:
@@ -128,10 +130,10 @@ def earlier(case: str) -> Array:
         ("encdec/ragged", earlier,
          "in positions whose id stands earlier in their row (wrong in 3 of 3, right in 18 of 18)"),
         ("decoder/ragged_decode", lambda case: ~ragged(case).all(axis=1, keepdims=True) | (slots(case) < 0),
-         "batch 1–2 of 3, those with padding"),
+         "batch 1–2 (of 0–2), those with padding"),
         ("encdec/window", lambda case: np.isin(slots(case), (1, 4)),
          "in steps without a past (or of several tokens: here the same) (wrong in 3 of 3, right in 12 of 12),"
-         " query 1, 4 of 7"),
+         " query 1, 4 (of 0–6)"),
     ],
 )  # fmt: skip
 def test_rows_and_positions_are_told_by_what_separates_them(case: str, at: Callable[[str], Array], says: str) -> None:
@@ -178,7 +180,7 @@ def test_an_axis_whose_name_another_has_is_told_by_its_place() -> None:
     bad[:, 3:] = True
     verdict = OpVerdict("x", 0, "swiglu", share=2.0)
     cells = Cells("x", 0, ("vector", "vector"), bad, np.ones_like(bad))
-    assert "3–4 of 5" in whereabouts(Fault("x", (), (verdict,), ()), [cells], golden("decoder/plain"))
+    assert "3–4 (of 0–4)" in whereabouts(Fault("x", (), (verdict,), ()), [cells], golden("decoder/plain"))
 
 
 def bare(steps: Sequence[int], window: int = 0, kinds: Sequence[str] = ()) -> Any:

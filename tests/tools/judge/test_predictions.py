@@ -171,3 +171,20 @@ def test_a_golden_with_a_graph_has_predictions_too():
     run.arithmetic = pb.ARITHMETIC_OTHER
     metrics = check(golden, replace(golden, run=run)).predictions
     assert metrics is not None and metrics.worst.kl == 0
+
+
+@pytest.mark.parametrize("name", ["gemma3", "reranker"])
+def test_by_a_golden_with_a_graph_padding_counts_in_no_prediction(name):
+    golden = read(GOLDEN_ROOT / "cases" / "model" / f"{name}.pb")
+    real = golden["input.attention_mask", 0].array.astype(bool)
+
+    def spoilt(item):
+        if item.info.name != "logits":
+            return item
+        stop = sum(golden.case.steps[: item.info.step + 1])
+        here = real[:, stop - item.array.shape[1] : stop]
+        return replace(item, array=np.where(here[..., None], item.array, item.array[..., ::-1]))
+
+    metrics = predictions(golden, replace(golden, tensors=[spoilt(item) for item in golden]))
+    assert not real.all() and len(metrics.tokens) == real.sum()
+    assert (metrics.worst.kl, metrics.first_divergent) == (0, None)

@@ -137,9 +137,14 @@ def test_logits_of_the_last_position_are_those_of_the_last_step(case: Case, name
         (
             "model.norm",
             (3, 6, 24),
-            r"its shape is not that of model.norm\n  expected: \[batch, query, channel\] = \[3, 7",
+            r"its shape is not that of model.norm: \[3, 6, 24\], not \[3, 7, 24\]\n"
+            r"  expected: \[batch, query, channel\] = \[3, 7",
         ),
-        ("layers.0.mlp.gate", (3, 5), r"mlp.gate\n  expected: \[row, channel\] = \[21, 5\].*\n  got: .* \[3, 5\]"),
+        (
+            "layers.0.mlp.gate",
+            (3, 5),
+            r"mlp.gate: \[3, 5\], not \[21, 5\]\n  expected: \[row, channel\] = \[21, 5\].*\n  got: .* \[3, 5\]",
+        ),
     ],
 )
 def test_a_name_or_a_shape_that_is_none_is_refused_in_words(

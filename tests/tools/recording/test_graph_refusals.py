@@ -50,6 +50,31 @@ def test_a_run_that_is_not_the_cases_is_refused(case: Case, name: str, tmp_path:
     assert not list(tmp_path.iterdir())
 
 
+def in_chunks(model: Any, case: Case) -> None:
+    model(case.inputs["input_ids"][:, :2], use_cache=True)
+
+
+def row_by_row(model: Any, case: Case) -> None:
+    model(case.inputs["input_ids"][:1])
+
+
+def padded_on_the_other_side(model: Any, case: Case) -> None:
+    model(case.inputs["input_ids"].flip(1), case.inputs["attention_mask"].flip(1))
+
+
+@pytest.mark.parametrize("run", [in_chunks, row_by_row, padded_on_the_other_side])
+def test_a_run_of_another_shape_is_told_how_it_is_recorded_by_hand(
+    case: Case, run: Callable[[Any, Case], None], tmp_path: Path
+) -> None:
+    model = moe("sdpa")
+    with (
+        pytest.raises(ParityError, match=r"with record\(None, case\) as recording: recording\[name, step\] = array"),
+        qwen3_parity.record(model, case, path=tmp_path / "none.pb"),
+        torch.no_grad(),
+    ):
+        run(model, case)
+
+
 MAPS: dict[str, tuple[dict[str, Any], str]] = {
     "no module": ({"blocks.{layer}.wrong": "o_proj"}, r"no such module(.|\n)*nearest are blocks"),
     "no tap": ({"last": "final_norm"}, r"final_norm: the golden has no tap of this name"),

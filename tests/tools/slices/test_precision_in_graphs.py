@@ -21,7 +21,10 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.folder.check import check_folder
+from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.report.diagnoses import terminal, to_json
+from qwen3_parity.report.next_step import after_diagnosis, after_folder_diagnosis
 from qwen3_reference.cases.models import MODEL_CASES
 
 NAME = "model/gemma3"
@@ -68,13 +71,13 @@ ENGINES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
-def diagnosed(*changes: Callable[[Any], None], folder: Path) -> Diagnosis:
+def diagnosed(*changes: Callable[[Any], None], folder: Path, arithmetic: str = "other") -> Diagnosis:
     case = next(case for case in MODEL_CASES if case.name == NAME)
     model, asked = network(case), qwen3_parity.golden(NAME)
     for change in changes:
         change(model)
     with torch.no_grad(), qwen3_parity.record(model, asked, path=folder / "mine.pb") as recording:
-        recording.arithmetic = "other"  # type: ignore[assignment]  # as a user says it
+        recording.arithmetic = arithmetic  # type: ignore[assignment]  # as a user says it
         step_by_step(model, asked)
     golden = golden_of(NAME)
     return diagnose(golden, read(recording.path), weights_of(golden, CHECKPOINTS))
@@ -96,6 +99,22 @@ def test_a_lossy_engine_is_said_to_do_nothing_else_otherwise(engine: str, tmp_pa
     assert "all 7 hold numbers in few bits, as a lossy engine does; nothing else is otherwise" in text
     assert "no known mistake" not in text
     assert all(fault["few_bits"] for fault in to_json(diagnosis)["faults"])
+    assert "fix:" not in text and "there is nothing to fix; read what it costs, KL and ranks, and decide" in text
+    following = after_diagnosis(diagnosis)
+    assert following["do"] == "stop" and "nats a token" in str(following["says"]) and diagnosis.verdicts.exit_code == 1
+
+
+def test_a_folder_of_a_lossy_engine_has_nothing_to_fix_either(tmp_path: Path) -> None:
+    diagnosed(eight_bits, folder=tmp_path)
+    diagnosis = diagnose_folder(check_folder(tmp_path))
+    assert [mistake.name for mistake in diagnosis.mistakes] == [""] and diagnosis.folder.exit_code == 1
+    assert "numbers in few bits, as the recording declares: nothing else" in diagnosis.mistakes[0].sentence
+    assert after_folder_diagnosis(diagnosis)["do"] == "stop"
+
+
+def test_the_same_numbers_have_a_fix_where_nobody_declares_them(tmp_path: Path) -> None:
+    diagnosis = diagnosed(eight_bits, folder=tmp_path, arithmetic="float32")
+    assert "fix:" in printed(diagnosis) and after_diagnosis(diagnosis)["do"] == "fix"
 
 
 def other_weight(model: Any) -> None:
@@ -130,3 +149,5 @@ def test_what_such_an_engine_does_otherwise_beside_it_comes_first(
     text, shown = printed(diagnosis), place.replace("{layer}", "*")
     assert f"of them hold numbers in few bits, as a lossy engine does; the other one is {shown}" in text
     assert text.index(f"\n{shown}") < text.index("self_attn.q_proj\n")
+    following = after_diagnosis(diagnosis)
+    assert following["do"] == "fix" and shown in str(following["says"])

@@ -13,6 +13,7 @@ from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.verdict import Problem
 from qwen3_parity.report.diagnoses import terminal
 from qwen3_parity.report.verdicts import in_the_run
 
@@ -33,7 +34,14 @@ def test_nan_in_padding_is_said_where_it_begins_with_what_makes_it() -> None:
     text = said(recording(values, "port"))
     assert "NaN or infinities stand first at layers.0.experts (step 0)" in text
     assert "a token that sees no key, as padding, divides 0 by 0" in text
-    assert "qwen3-parity diagnose" not in text and "next:     what is said above" in text
+    assert "qwen3-parity diagnose" not in text and "next:" not in text
+
+
+def test_a_budget_of_nothing_is_no_number_of_times() -> None:
+    problem = Problem("tap", "rule", "RMS error ≤ 0", "0.1", "", share=np.inf)
+    assert (
+        "budget:   none is large enough" in str(problem) and "inf" not in str(problem) and "next:" not in str(problem)
+    )
 
 
 def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:

@@ -1,4 +1,4 @@
-"""What the judging verbs take: [GOLDEN] CANDIDATE or a FOLDER, and where the checkpoint of the case is."""
+"""What the judging verbs take: [GOLDEN] CANDIDATE or a FOLDER of them, and where the checkpoint of the case is."""
 
 from __future__ import annotations
 
@@ -47,8 +47,15 @@ def folder_of(files: Sequence[Path], checkpoint: Checkpoint) -> Path | None:
     return files[0]
 
 
+def by_golden(files: Sequence[Path]) -> bool:
+    """Whether a folder of recordings is to be judged by the golden before it."""
+    return len(files) == 2 and files[1].is_dir()
+
+
 def both(files: Sequence[Path]) -> tuple[Recording, Recording]:
     """The golden, which is found by the case's name where it is left out, and the candidate."""
+    if by_golden(files):
+        raise click.UsageError("a folder is judged by a golden with check and diagnose; give one of its recordings")
     candidate = read(files[-1], digests=True)
     golden = golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate)
     return read(golden, digests=True), candidate

@@ -19,7 +19,8 @@ from qwen3_parity.commands import (
     output_options,
     partial_option,
 )
-from qwen3_parity.commands._candidates import Checkpoint, both, candidates_argument, folder_of
+from qwen3_parity.commands._by_golden import judge_folder
+from qwen3_parity.commands._candidates import Checkpoint, both, by_golden, candidates_argument, folder_of
 from qwen3_parity.commands._cards import verify_card
 from qwen3_parity.commands._texts import check_texts
 from qwen3_parity.folder.check import Folder, check_folder
@@ -80,7 +81,8 @@ def check(
     GOLDEN is a file or a case's name; left out, it is that of the candidate's case. Where the checkpoint is at hand,
     every op of the candidate is also judged alone, on the candidate's own inputs; without it the verdict is of the run
     only. Of a lossy (quantised, say) candidate it also says how its predictions differ: divergence, ranks, the first
-    flip. Of a FOLDER every *.pb, at any depth, is judged by the golden of the case that it says it ran.
+    flip. Of a FOLDER every *.pb, at any depth, is judged by the golden of the case that it says it ran; with a GOLDEN
+    before it by that, a line for each.
 
     With --tokenizer our tokenizer is compared with Hugging Face's, stage by stage, there and back; a long text in
     pieces, cut where that changes none of Hugging Face's ids. What --out writes is recorded, checked and diagnosed like
@@ -103,6 +105,14 @@ def check(
         verify_card(folder, card, output)
     if levels or card:
         raise click.UsageError("--level and --card are for a folder of candidates")
+    if by_golden(files):
+        judge_folder(
+            files,
+            checkpoint,
+            output,
+            lambda golden, candidate, weights: with_model(judge(golden, candidate, weights, partial=partial), model),
+            junit,
+        )
     _recording(files, checkpoint, junit, output, partial=partial)
 
 

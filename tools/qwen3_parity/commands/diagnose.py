@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
 import click
 
-from qwen3_golden import Recording, pb
+from qwen3_golden import Array, Recording, pb
 from qwen3_parity.commands import (
     budget_option,
     checkpoints_option,
@@ -17,7 +18,9 @@ from qwen3_parity.commands import (
     output_options,
     partial_option,
 )
-from qwen3_parity.commands._candidates import Checkpoint, both, candidates_argument, folder_of
+from qwen3_parity.commands._by_golden import judge_folder
+from qwen3_parity.commands._candidates import Checkpoint, both, by_golden, candidates_argument, folder_of
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.judge.match import refuse_weights
 from qwen3_parity.judge.next_command import with_model
 from qwen3_parity.report.next_step import after_diagnosis, after_folder_diagnosis, after_texts
@@ -47,7 +50,8 @@ def diagnose(
     """Name the ops that are wrong on their own inputs, and the mistake that reproduces their numbers.
 
     Of a tokenizer its stages. The golden is found by the case's name when left out. Nothing but the two files and the
-    checkpoint is read. A folder has one diagnosis: each mistake with all the red cases that it is behind.
+    checkpoint is read. A folder has one diagnosis: each mistake with all the red cases that it is behind; with a GOLDEN
+    before it, it has a line for each recording.
     """
     from qwen3_parity.checkpoints.weights import weights_of
     from qwen3_parity.diagnosis import diagnose as find
@@ -57,6 +61,8 @@ def diagnose(
     checkpoint = Checkpoint(model, checkpoints)
     if folder := folder_of(files, checkpoint):
         folders(folder, output, partial=partial, work=effort * ENOUGH, deadline=deadline)
+    if by_golden(files):
+        by_one(files, checkpoint, output, partial=partial, work=effort * ENOUGH, deadline=deadline)
     golden, candidate = both(files)
     refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
@@ -88,6 +94,24 @@ def folders(path: Path, output: Output, *, partial: bool, work: float, deadline:
         lambda: pages.to_json(diagnosis) | {"next": after_folder_diagnosis(diagnosis)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
+
+
+def by_one(
+    files: Sequence[Path], checkpoint: Checkpoint, output: Output, *, partial: bool, work: float, deadline: float
+) -> NoReturn:
+    """Print a line of diagnosis for each recording of a folder, all by one golden, and exit with the worst code."""
+    from qwen3_parity.checkpoints.weights import weights_of
+    from qwen3_parity.diagnosis import diagnose as find
+
+    def answer(golden: Recording, candidate: Recording, weights: Mapping[str, Array] | None) -> Diagnosis:
+        refuse_weights(candidate, golden)
+        if golden.case.mode == pb.TOKENIZATION:
+            raise click.UsageError("recordings of a tokenizer are diagnosed one by one; check judges a folder of them")
+        values = weights_of(golden, checkpoint.root, checkpoint.directory(golden.case)) if weights is None else weights
+        diagnosis = find(golden, candidate, values, partial=partial, work=work, deadline=deadline)
+        return replace(diagnosis, verdicts=with_model(diagnosis.verdicts, checkpoint.model))
+
+    judge_folder(files, checkpoint, output, answer)
 
 
 def tokenizers(

@@ -28,6 +28,7 @@ from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
+from qwen3_parity.diagnosis.precision import without_fix
 from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
@@ -60,7 +61,7 @@ def diagnose(
     progress("the whole run")
     if golden.case.mode == pb.GRAPH:
         search = Search(deadline=deadline, clock=clock, progress=progress)
-        return diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH)
+        return without_fix(diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH))
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None
@@ -92,7 +93,7 @@ def diagnose(
     ties, casts = flips(golden, candidate), casts_elsewhere(blamed.judge, blamed.alone)
     angles = angles_differ(blamed.values, golden) if verdicts.exit_code and not faults else None
     means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, blamed, angles))]
-    return Diagnosis(
+    diagnosis = Diagnosis(
         verdicts,
         blamed.alone,
         faults,
@@ -105,6 +106,7 @@ def diagnose(
         means,
         search.work.done - begin,
     )
+    return without_fix(diagnosis)
 
 
 def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis:
@@ -114,7 +116,8 @@ def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis
     faults = [explain_fault(blamed, fault, search) for fault in blamed.faults]
     alone = [_in_the_case(verdict, network) for verdict in blamed.alone]
     failures = [network.named(failure) for failure in search.failures]
-    return Diagnosis(verdicts, alone, [_renamed(explained, network) for explained in faults], [], [], failures=failures)
+    faults = [_renamed(explained, network) for explained in faults]
+    return without_fix(Diagnosis(verdicts, alone, faults, [], [], failures=failures))
 
 
 def _in_the_case(verdict: OpVerdict, network: OpNetwork) -> OpVerdict:

@@ -24,7 +24,7 @@ class Mistake:
     `link` the case and the first tap (name, step) that show it. `otherwise` are mistakes that the same numbers could as
     well be in all of these cases, `otherwise_in` those that they could be in some. `findings` are what the numbers say
     by themselves, `record_next` taps that would tell more, `evidence` lines that say how sure it is, `origins` lines of
-    the candidate's own code that make such taps.
+    the candidate's own code that make such taps. `lossy`: these are numbers in few bits that the candidate declares.
     """
 
     name: str
@@ -39,6 +39,7 @@ class Mistake:
     evidence: tuple[str, ...] = ()
     link: tuple[str, str, int] | None = None
     origins: tuple[str, ...] = ()
+    lossy: bool = False
 
     @property
     def sentence(self) -> str:

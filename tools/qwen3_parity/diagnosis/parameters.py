@@ -14,6 +14,8 @@ from qwen3_parity.mistakes.parameters import held_rows
 
 _MOST = 8
 """Kinds of parameters whose numbers are looked at."""
+FOREIGN = "holds values of no tensor of the checkpoint"
+"""How what is said begins of a parameter that was changed, rounded for instance, and not mistaken for another."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ def parameter_faults(candidate: Recording, golden: Recording, weights: Mapping[s
         elif _digest(weights, parameter.name, transposed=True) == parameter.sha256:
             says = "is transposed"
         else:
-            says = "holds values of no tensor of the checkpoint"
+            says = FOREIGN
             kind, rows = pattern_of(parameter.name), held_rows(parameter.name, candidate)
             if rows is not None and parameter.name in weights and kind not in kinds and len(kinds) < _MOST:
                 kinds.add(kind)  # of a kind that was loaded otherwise in every layer one says what it is

@@ -7,12 +7,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from qwen3_golden import pb
+from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.findings import Finding, WrongTap
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
+from qwen3_parity.diagnosis.parameters import FOREIGN
+from qwen3_parity.judge.match import OTHER_BYTES
 
 _FINDINGS = frozenset(
     {
@@ -37,6 +41,38 @@ def in_few_bits(fault: Explained) -> bool:
         return _rounds(fault.explanations[0])
     numbers = fault.numbers
     return bool(numbers) and _tells(numbers[0])
+
+
+def without_fix(diagnosis: Diagnosis) -> Diagnosis:
+    """The diagnosis without what to change at places in few bits, where the candidate itself says that it is lossy."""
+    faults = [
+        replace(fault, explanations=[replace(explanation, fix="") for explanation in fault.explanations])
+        if declared(fault, diagnosis)
+        else fault
+        for fault in diagnosis.faults
+    ]
+    return replace(diagnosis, faults=faults)
+
+
+def declared(fault: Explained, diagnosis: Diagnosis) -> bool:
+    """Whether a place holds numbers in few bits, and the candidate says of itself that it has no claim to parity."""
+    return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and in_few_bits(fault)
+
+
+def lossy_alone(diagnosis: Diagnosis) -> str:
+    """What is said of a candidate that says itself that it is lossy, where nothing else is wrong; "" of any other.
+
+    Nobody can mend it: a person reads what it costs and decides.
+    """
+    beside = [
+        *diagnosis.misplaced,
+        # Other numbers are what rounding weights makes; what is computed with them is judged op by op.
+        *(parameter for parameter in diagnosis.parameters if not parameter.says.startswith(FOREIGN)),
+        *(problem for problem in diagnosis.verdicts.structural if not problem.got.endswith(OTHER_BYTES)),
+    ]
+    if not diagnosis.faults or beside or not all(declared(fault, diagnosis) for fault in diagnosis.faults):
+        return ""
+    return f"{summary(diagnosis.faults)}, and the recording declares that: there is nothing to fix"
 
 
 def _tells(finding: Finding) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from qwen3_golden import pb
@@ -27,11 +28,15 @@ def meaning(verdicts: Verdicts, blame: Blame, angles: Angles | None) -> list[str
         return []
     first = over[0]
     lines = [
-        f"the run leaves its budget first at {first.where} ({first.share:.3g} × used), though no op that could be "
+        f"the run leaves its budget first at {first.where} ({_used(first.share)}), though no op that could be "
         "judged by itself is wrong: look at what the ops are given, not at how they compute"
     ]
     causes = _unjudged(blame)
     return [*lines, *(causes if causes or angles is not None else _largest(blame))]
+
+
+def _used(share: float) -> str:
+    return f"{share:.3g} × used" if math.isfinite(share) else "of which none is large enough"
 
 
 def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.Arithmetic) -> list[str]:

@@ -46,7 +46,7 @@ def whereabouts(fault: Fault, taps: Sequence[Cells], golden: Recording) -> str:
 
 
 def _axes(tap: Cells, golden: Recording, known: dict[str, Separated]) -> dict[str, str]:
-    """The axes along which only some indices are wrong, as "heads 1, 3–4 of 8" or as what separates them."""
+    """The axes along which only some indices are wrong, as "heads 1, 3–4 (of 0–7)" or as what separates them."""
     parts = dict[str, str]()
     for axis, name in enumerate(tap.axes[: tap.wrong.ndim]):
         if "row" in known and name in ("batch", "query", "key"):
@@ -101,5 +101,6 @@ def _words(word: str, at: Array, bad: Array, rule: When | None, of: int, counts:
         words = _WORDS.get(word, word if word.endswith("s") else f"{word}s")
         return f"in {words} {rule.says} (wrong in {wrong} of {wrong}, right in {rest} of {rest})"
     noun = f"{word}{'s' if word in ('layer', 'step') and bad.sum() > 1 else ''}"
-    text = f"{noun} {ranges(at[bad])} of {of}"
+    every = ranges(at) if word in ("layer", "step") else f"0–{of - 1}"
+    text = f"{noun} {ranges(at[bad])} (of {every})"  # a count beside an index from 0 would be read as from 1
     return text if rule is None else f"{text}, {rule.says}".replace("the only one that is the newest", "the newest")

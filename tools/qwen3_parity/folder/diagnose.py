@@ -18,6 +18,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.mistake import Mistake, Note, notes
+from qwen3_parity.diagnosis.precision import declared, lossy_alone
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import Folder
 from qwen3_parity.judge.verdict import Verdicts
@@ -29,6 +30,7 @@ _NAMED = 8
 """Names of mistakes that a case is tried with again where the search for its own ended too early."""
 IN_ALL = 8 * ENOUGH
 """Counted work, in evaluated elements, that a run over all goldens spends in the end: a minute of a quiet core."""
+_LOSSY = "numbers in few bits, as the recording declares"
 _FLIPS = 5
 """Positions of a case that are told where another token is the best."""
 
@@ -37,7 +39,8 @@ class Sign(NamedTuple):
     """What is wrong at one place of a case; `ways` reproduce it equally well, `otherwise` says it where none does.
 
     `findings` are what the numbers say, `record_next` which tap would tell more, `origin` the candidate's line. With
-    neither ways nor otherwise a sign is a `note`: what the case's own diagnosis says beside its places.
+    neither ways nor otherwise a sign is a `note`: what the case's own diagnosis says beside its places. `lossy`: these
+    are numbers in few bits that the candidate declares, and nobody's mistake.
     """
 
     case: str
@@ -48,6 +51,7 @@ class Sign(NamedTuple):
     record_next: str = ""
     origin: str = ""
     note: str = ""
+    lossy: bool = False
 
 
 @dataclass(frozen=True)
@@ -182,8 +186,14 @@ def _of_texts(diagnosis: TokenDiagnosis, case: str) -> Iterator[Sign]:
 
 
 def _of_network(diagnosis: Diagnosis, case: str) -> Iterator[Sign]:
+    lossy = [fault for fault in diagnosis.faults if declared(fault, diagnosis)]
+    if lossy:
+        alone = bool(lossy_alone(diagnosis))
+        says = f"{_LOSSY}: nothing else is otherwise, read KL and ranks of each case, and decide" if alone else _LOSSY
+        yield Sign(case, _open(lossy[0].fault.place), otherwise=says, lossy=True)
     for fault in diagnosis.faults:
-        yield from _of_fault(fault, case)
+        if fault not in lossy:
+            yield from _of_fault(fault, case)
     for parameter in diagnosis.parameters:
         yield Sign(case, parameter.name, otherwise=f"parameter {parameter.name} {parameter.says}")
     for misplaced in diagnosis.misplaced:
@@ -272,7 +282,7 @@ def _unexplained(signs: Sequence[Sign]) -> Iterator[Mistake]:
     for sign in signs:
         if not sign.ways and sign.otherwise:
             reasons.setdefault(sign.otherwise, []).append(sign)
-    unexplained = [Mistake("", (reason,), **_beside(those)) for reason, those in reasons.items()]
+    unexplained = [Mistake("", (reason,), lossy=those[0].lossy, **_beside(those)) for reason, those in reasons.items()]
     yield from sorted(unexplained, key=lambda mistake: (-len(mistake.cases), mistake.says))
 
 

@@ -171,6 +171,10 @@ def other_bytes(actual: Recording, expected: Recording) -> list[str]:
     return [n.name for n in expected.parameters if n.name in ours and _loaded(ours[n.name]) != _loaded(n)]
 
 
+OTHER_BYTES = "other bytes"
+"""What is got, behind how many, where parameters hold other numbers than the golden's."""
+
+
 def parameters_differ(actual: Recording, expected: Recording, excused: Collection[str] = ()) -> list[Problem]:
     """The parameters that were loaded with other bytes, when both recordings say what they loaded.
 
@@ -183,7 +187,7 @@ def parameters_differ(actual: Recording, expected: Recording, excused: Collectio
     count = Counter(item.name for item in actual.parameters)
     wrong = {
         "listed more than once": [n for n in count if count[n] > 1],
-        "other bytes": [n for n in other_bytes(actual, expected) if n not in excused],
+        OTHER_BYTES: [n for n in other_bytes(actual, expected) if n not in excused],
         "never loaded": [n for n in theirs if n not in ours],
         "not in the checkpoint": [n for n in ours if n not in theirs],
     }

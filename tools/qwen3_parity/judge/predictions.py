@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from qwen3_golden import Array, Recording, pb, place
+from qwen3_golden import Array, Recording, Tensor, pb, place
 from qwen3_parity.judge.scope import Scope
+from qwen3_reference.graph.scope import counted
 
 TOP = 10
 
@@ -108,14 +109,19 @@ def predictions(golden: Recording, candidate: Recording) -> Predictions | None:
         candidate_tap = candidate.get(*item.key)
         if candidate_tap is None or candidate_tap.array.shape != item.array.shape:
             return None
-        judged = scope.judged(item, place("logits", golden.case.config.num_hidden_layers))
-        shown = np.ones(item.array.shape[:2], bool) if judged is None else judged.any(axis=-1)
         vocab = item.array.shape[-1]
-        tokens += _step(
-            item.info.step, item.values(), candidate_tap.values(), np.broadcast_to(shown, item.array.shape[:2])
-        )
+        tokens += _step(item.info.step, item.values(), candidate_tap.values(), _positions(item, golden, scope))
     finite = all(np.isfinite(token.kl) for token in tokens)
     return Predictions(tokens, min(TOP, vocab)) if tokens and finite else None
+
+
+def _positions(logits: Tensor, golden: Recording, scope: Scope) -> Array:
+    """`[batch, query]`: the positions that are judged, which a golden with a graph tells by its own masks."""
+    if golden.case.mode == pb.GRAPH:
+        return np.asarray(counted(logits, golden).any(axis=-1))
+    judged = scope.judged(logits, place("logits", golden.case.config.num_hidden_layers))
+    shape = logits.array.shape[:2]
+    return np.ones(shape, bool) if judged is None else np.broadcast_to(judged.any(axis=-1), shape)
 
 
 def _step(step: int, golden: Array, candidate: Array, shown: Array) -> Iterator[Prediction]:

@@ -37,10 +37,12 @@ class Problem:
     def __str__(self) -> str:
         lines = [f"{self.where}: {self.rule}", f"expected: {self.expected}", f"got:      {self.got}"]
         if self.share is not None:
-            lines.append(f"budget:   {self.share:.3g} × used")
+            used = f"{self.share:.3g} × used" if math.isfinite(self.share) else "none is large enough"
+            lines.append(f"budget:   {used}")
         if self.first_bad:
             lines.append(f"first bad: {self.first_bad}")
-        return printable("\n  ".join([*lines, f"fault:    {self.fault}", f"next:     {self.next_step}"]))
+        lines += [f"fault:    {self.fault}", *([f"next:     {self.next_step}"] if self.next_step else [])]
+        return printable("\n  ".join(lines))
 
 
 @dataclass(frozen=True, slots=True)

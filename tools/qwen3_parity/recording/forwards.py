@@ -14,6 +14,12 @@ from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import refuse_compiled_around
 from qwen3_parity.recording.slots import Forward
 
+_CALLS = "run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)"
+_BY_HAND = (
+    "a run of another shape (a prefill in chunks, rows one by one, padding on the other side) is handed over by "
+    "yourself, laid out as the golden's taps: with record(None, case) as recording: recording[name, step] = array"
+)
+
 
 @dataclass
 class Forwards:
@@ -52,7 +58,7 @@ class Forwards:
             "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
             expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
             got=f"forward {self.count + 1}" if again else _described(arguments),
-            next_step="run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)",
+            next_step=_CALLS if again else f"{_CALLS}; {_BY_HAND}",
         )
 
     def running(self, where: str) -> Forward:

@@ -165,7 +165,7 @@ def misfit(
         )
     return ParityError(
         where,
-        f"its shape is not that of {name}",
+        f"its shape is not that of {name}: {list(shape)}, not {sizes}",
         expected=f"[{', '.join(axes)}] = {sizes}, or the same with rows or channels joined or apart, or axes exchanged",
         got=f"shape {list(shape)}",
         next_step="check which tap this is, or say its axes in the name map",

@@ -220,7 +220,7 @@ class Recorder:
         lengths = [prod(sizes.get(a, 0) for a in split_axes(pattern, (axis,))) for axis in axes]
         return ParityError(
             where,
-            f"its shape is not that of {name}, in any order of its axes",
+            f"its shape is not that of {name}, in any order of its axes: {list(shape)}, not {lengths}",
             expected=f"[{', '.join(axes)}] = {lengths}, or the same with axes exchanged or heads joined",
             got=f"shape {list(shape)}",
             next_step="check which tap this is, or say its axes in the name map",

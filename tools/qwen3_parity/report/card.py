@@ -51,7 +51,7 @@ def _lines(card: Mapping[str, Any]) -> Iterator[str]:
         yield f"Recorded by {_code(origin['producer'])} ({'; '.join(part for part in (ran, versions) if part)}).  "
     edited, own_goldens = card["contract"]["edited"], card["contract"]["own_goldens"]
     states = [f"edited: {', '.join(edited)}"] * bool(edited)
-    states += [f"goldens that are none of the release: {', '.join(own_goldens)}"] * bool(own_goldens)
+    states += [f"goldens of the user's own: {', '.join(own_goldens)}"] * bool(own_goldens)
     state = "; ".join(states) or "as released"
     yield f"Judged by qwen3-parity {card['judge']['qwen3-parity']}, contract {card['contract']['digest']}, {state}."
     yield "\nTo compute it again from the same recordings: `qwen3-parity check FOLDER --card CARD.json`."

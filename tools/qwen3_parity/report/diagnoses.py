@@ -13,7 +13,7 @@ from rich.text import Text
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone
 from qwen3_parity.diagnosis.precision import summary as summary_of_bits
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
@@ -26,6 +26,8 @@ MISPLACED = "recorded at another place, no bug: without it everything that reads
 TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
 """What is said of a misplaced tap, and why it is no parity."""
 UNKNOWN = "no known mistake reproduces it"
+TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
+"""What a person does with a lossy engine of which nothing else is wrong."""
 FEW_BITS = "its numbers are in few bits"
 _TAPS = 16
 _FLIPS = 5
@@ -36,13 +38,13 @@ _CUT = "--budget cut the search; with more seconds, or on a faster machine, the 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
     diagnosis = spoken(diagnosis, diagnosis.verdicts.case)
-    places = [f"{name(fault)}: {_in_a_word(fault)}" for fault in diagnosis.faults]
+    places = [f"{name(fault)}: {in_a_word(fault)}" for fault in diagnosis.faults]
     places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
 
-def _in_a_word(fault: Explained) -> str:
+def in_a_word(fault: Explained) -> str:
     """The mistake's name, else what tells most, and the reference's own line."""
     if fault.is_known:
         return fault.explanations[0].name
@@ -57,9 +59,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
-    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
-    parts += [Text(lossy, style="yellow")] if lossy else []
-    parts += [Text(line, style="yellow") for line in remarks(verdicts)]
+    parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
     for fault in sorted(diagnosis.faults, key=in_few_bits):
         parts += explained(fault, every=every)
     parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
@@ -76,10 +76,18 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     return Group(*parts)
 
 
+def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
+    """How many places hold numbers in few bits, and what to do where that is all, and declared."""
+    if alone := lossy_alone(diagnosis):
+        return [f"{alone}; {TO_DECIDE}"]
+    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
+    return [lossy] if lossy else []
+
+
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
-    """A problem of a run whose ops are all right, which need not be sent here once more."""
+    """A problem of a run whose ops are all right, which need not be sent here once more: what to do stands above."""
     diagnosed = "qwen3-parity diagnose" in problem.next_step
-    return replace(problem, next_step="what is said above") if diagnosed and diagnosis.meaning else problem
+    return replace(problem, next_step="") if diagnosed and diagnosis.meaning else problem
 
 
 def _flips(diagnosis: Diagnosis, most: int | None) -> list[str]:

@@ -16,7 +16,7 @@ def lines(explanation: Explanation, evidence: str, where: str = "") -> list[str]
     """The mistake, how well it reproduces what is wrong, and what to do."""
     kind = " (fitted to each tap)" if explanation.fitted else ""
     says = f"  {explanation.name}{kind}: {explanation.says}{where}"
-    return [says, f"    {evidence}", f"    fix: {explanation.fix}"]
+    return [says, f"    {evidence}", *([f"    fix: {explanation.fix}"] if explanation.fix else [])]
 
 
 def in_taps(explanation: Explanation, whose: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen3_golden import GOLDEN_ROOT
+from qwen3_parity.diagnosis.precision import declared, lossy_alone
 from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
     from qwen3_parity.diagnosis.text import TokenDiagnosis
+    from qwen3_parity.folder.by_golden import ByGolden
     from qwen3_parity.folder.check import Folder
     from qwen3_parity.folder.diagnose import FolderDiagnosis
     from qwen3_parity.judge.verdict import Verdicts
@@ -70,18 +72,24 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
 
 
 def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Next:
-    """Behind a diagnosis: one fix, of the first place that is wrong; a tap to record where no mistake fits."""
+    """Behind a diagnosis: one fix, of the first place that is wrong; a tap to record where no mistake fits.
+
+    Numbers in few bits are no mistake of a candidate that declares them; where that is all, a person decides.
+    """
     verdicts = diagnosis.verdicts
     if verdicts.word != "divergence":
         return after_check(verdicts, model)
     check, anew = _again(verdicts, model), _again(verdicts, model, "diagnose")
-    known = next((fault for fault in diagnosis.faults if fault.is_known), None)
+    if lossy := lossy_alone(diagnosis):
+        return _to_decide(lossy, verdicts, check)
+    faults = [fault for fault in diagnosis.faults if not declared(fault, diagnosis)]
+    known = next((fault for fault in faults if fault.is_known), None)
     if known is not None:
         first = known.explanations[0]
         return _fix(first.name, [first.place], first.fix, check)
     for parameter in diagnosis.parameters:
         return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
-    for fault in diagnosis.faults:
+    for fault in faults:
         if fault.record:
             says = f"{_open(fault.fault.place)}: {_UNKNOWN}; {fault.record}"
             return step("record", says, anew, DIAGNOSED, again=True)
@@ -91,6 +99,21 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
         says = f"record {_open(misplaced.place)} where its name says, or leave it out of what is declared"
         return step("record", says, check, CHECKED, again=True)
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
+
+
+def _to_decide(lossy: str, verdicts: Verdicts, check: str) -> Next:
+    """Behind a lossy engine of which nothing else is wrong: what it costs, and a person who decides."""
+    says, costs = f"{verdicts.case.name}: {lossy}", verdicts.predictions
+    if costs is None and "logits" in verdicts.lacks:
+        more = "record the logits, too: KL and ranks say what it costs"
+        return step("record", f"{says}; {more}", check, CHECKED, again=True)
+    figures = "it predicts nothing to be told by"
+    if costs is not None:
+        figures = (
+            f"KL {costs.mean_kl:.3g} nats a token, worst {costs.worst.kl:.3g}; best token the same at "
+            f"{100 * costs.top_1:.4g} %; worst rank of the golden's best: {costs.worst_rank}"
+        )
+    return step("stop", f"{says}; read `predictions` ({figures}) and decide; this is no parity: say so")
 
 
 def after_texts(diagnosis: TokenDiagnosis, model: str | Path | None = None) -> Next:
@@ -143,7 +166,10 @@ def after_folder_diagnosis(diagnosis: FolderDiagnosis) -> Next:
         return judged
     options = ["--partial"] if any(verdicts.partial for verdicts in diagnosis.folder.results) else []
     check = command("check", *options, diagnosis.folder.path)
-    for mistake in diagnosis.mistakes:
+    if diagnosis.mistakes and all(mistake.lossy for mistake in diagnosis.mistakes):
+        says = "; ".join(f"{', '.join(mistake.cases)}: {mistake.sentence}" for mistake in diagnosis.mistakes)
+        return step("stop", f"{says}; there is no mistake to fix, and this is no parity: say so")
+    for mistake in (mistake for mistake in diagnosis.mistakes if not mistake.lossy):
         if mistake.name:
             return _fix(mistake.name, mistake.places, mistake.fix, check)
         for note in mistake.record_next:
@@ -152,6 +178,25 @@ def after_folder_diagnosis(diagnosis: FolderDiagnosis) -> Next:
         says = "; ".join([mistake.sentence, *(note.says for note in mistake.findings[:3])])
         return _fix(None, mistake.cases, says, check)
     return _by_problem(next(verdicts for verdicts in diagnosis.folder.red if verdicts.problems), None)
+
+
+def after_by_golden(
+    judged: ByGolden, following: Sequence[tuple[str, Next]], verb: str, model: str | None = None
+) -> Next:
+    """Behind a folder judged by one golden: the first step of its red files, in order, that is more than to stop."""
+    again = command(verb, *_model(model), judged.golden, judged.path)
+    for file, then in following:
+        if then["do"] != "stop":
+            return then | {"says": f"{file}: {then['says']}" if then["says"] else ""}
+    for error in judged.refused:
+        return step("record", f"{error.where}: {error.rule}; {error.next_step}", again, CHECKED, again=True)
+    stopped = "; ".join(f"{file}: {then['says']}" for file, then in following)
+    return step("stop", stopped or f"parity in all of the {len(judged.results)} recordings")
+
+
+def whole_answer(verdicts: Verdicts, model: str | None, verb: str) -> str:
+    """The command whose answer says everything of one recording."""
+    return _again(verdicts, model, verb)
 
 
 def after_conformance(

@@ -181,7 +181,7 @@ def contracts(results: Sequence[Verdicts]) -> list[str]:
     elif unreleased:
         names = ", ".join(ascii(contract.own_golden) for contract in unreleased)
         lines.append(
-            f"judged by contract {unreleased[0].short}; {len(unreleased)} goldens are none of the release: {names}"
+            f"judged by contract {unreleased[0].short}; {len(unreleased)} goldens beside the released ones: {names}"
         )
     if cases := cases_by_reference(results):
         are = "candidate is" if len(cases) == 1 else "candidates are"
