@@ -20,7 +20,7 @@ from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
-from qwen3_parity.diagnosis.explanation import LAYER, where_made
+from qwen3_parity.diagnosis.explanation import LAYER, Explanation, where_made
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
@@ -43,6 +43,8 @@ from qwen3_spec.graph import Line
 _HIDDEN = 4
 """Taps to record next that are named."""
 _LINES = 6
+_WINDOW = "window"
+"""What the key of a window's length has in it, which an edit says of the number."""
 _LEAST = 8
 """The part of all work that a fault has at least, however many there are."""
 _ALIKE = 8
@@ -204,9 +206,10 @@ def _explained(place: _Place, network: Network) -> Explained:
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
-    explanations, no_names = certain(
-        where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
-    )
+    every = where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
+    explanations, no_names = certain(every)
+    if not explanations and (windows := _of_the_first_step(every, fault)):
+        explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)
     known = bool(explanations) and explanations[0].certain
     by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
@@ -221,6 +224,18 @@ def _explained(place: _Place, network: Network) -> Explained:
         tried=searched.tried,
         untried=len(fault.wrong) - len(searched.tried),
     )
+
+
+def _of_the_first_step(explanations: Sequence[Explanation], fault: Fault) -> list[Explanation]:
+    """Another window that gives all numbers of the first step: in later ones the reference's cache has no such keys."""
+    first = {(verdict.name, verdict.step) for verdict in fault.wrong if verdict.step == 0}
+    gone = "in later steps it reads keys that the reference's cache no longer has"
+    return [
+        replace(each, says=f"{each.says}; {gone}")
+        for each in explanations
+        if _WINDOW in each.says.partition(":")[0] and each.whole and not each.contradicted
+        if first and first <= {*each.taps}
+    ]
 
 
 def _cells(part: Alone, network: Network) -> Cells:

@@ -36,7 +36,8 @@ def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
     for edit in edits:
         if all(site.file for site in edit.changes):
             changes = {later(site, step): change for site, change in edit.changes.items()}
-            yield replace(edit, says=f"{edit.says}, {where}", changes=changes)
+            says = edit.says if edit.says.endswith(where) else f"{edit.says}, {where}"
+            yield replace(edit, says=says, changes=changes)
 
 
 def alike(edits: Iterable[Edit]) -> list[Edit]:

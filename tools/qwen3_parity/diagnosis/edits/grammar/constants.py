@@ -10,6 +10,7 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site, Wr
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
+from qwen3_parity.slices.source import text_of
 from qwen3_spec.graph import Node
 
 _OPS = frozenset(
@@ -26,6 +27,8 @@ _HIDING = (1e4, 65504.0, 1e9, 100.0)
 """Numbers that are added to hide a key, some of them too small."""
 _TOO_SMALL = (-5.0, -20.0)
 """Numbers that hide a key in part."""
+_ENDLESS = 10**6
+"""A length beyond any case's: no window."""
 _LARGEST = 1e30
 """Numbers from here on are infinities."""
 
@@ -39,20 +42,21 @@ def constants(region: Region) -> Iterator[Edit | Free]:
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
             continue
-        op = short(node.op)
+        op, text = short(node.op), "" if line is None else text_of(line.line, region.network.golden)
         for slot, value in _numbers(node):
+            key = _key(value, config, text)
             tried = {NEUTRAL[op]} if op in NEUTRAL else set[float]()
             if tried and value not in tried:
-                says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{_key(value, config)}"
+                says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{key}"
                 change = _put(slot, type(value)(NEUTRAL[op]))
                 yield Edit("edit.left_out", says, PLAIN + 1, {site: change}, line)
             for constant, words in _likely(value, config):
                 if constant != value and constant not in tried and type(constant) is type(value):
                     tried.add(constant)
-                    says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{_key(value, config)}"
+                    says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{key}"
                     yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
-                words = f"{_verb(node)} {{}} for {number(value)}{_key(value, config)}"
+                words = f"{_verb(node)} {{}} for {number(value)}{key}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
             elif isinstance(value, float) and value < 0:
                 yield Free(_fitted(site, slot, f"hides by {{}}, not by {number(value)}", line), _TOO_SMALL, None)
@@ -105,12 +109,18 @@ def _fitted(site: Site, slot: int | str, words: str, line: Written | None) -> Ca
     return lambda fit: Edit("edit.constant", words.format(number(fit)), RARE + 1, {site: _put(slot, fit)}, line)
 
 
-def _key(value: float, config: Mapping[str, float]) -> str:
-    """The keys of the config that have a number, or that it is made of."""
+def _key(value: float, config: Mapping[str, float], text: str = "") -> str:
+    """The keys of the config that have a number, or that it is made of: a width rather than a count by chance.
+
+    Of several those that the line's `text` has.
+    """
     keys = [key for key, constant in config.items() if constant == value]
+    keys = [key for key in keys if key.rpartition(".")[2] in text] or keys
     if not keys and isinstance(value, float) and 0 < value < _LARGEST:
-        keys = [form.format(key) for form in (*_FORMS,)[1:] for key, constant in config.items()
+        every = {"head_dim": _head_dim(config), **config}
+        keys = [form.format(key) for form in (*_FORMS,)[1:] for key, constant in every.items()
                 if constant > 1 and abs(_FORMS[form](constant) - value) <= _SAME * value]  # fmt: skip
+        keys = [key for key in keys if _COUNTS not in key] or keys
     return f" ({', '.join(keys[:2])})" if keys else ""
 
 
@@ -142,7 +152,8 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
     """Numbers that are written for another one by mistake, in words where they are made of it."""
     if isinstance(value, int):
         yield from ((value + step, "") for step in (1, -1, 2, -2))
-        yield from ((constant, "") for constant in (-value, 2 * value, value // 2, 10**6, -(10**6), 0, 1))
+        yield from ((constant, ", without an end,") for constant in (_ENDLESS, -_ENDLESS))
+        yield from ((constant, "") for constant in (-value, 2 * value, value // 2, 0, 1))
         yield from ((int(constant), f" ({key})") for key, constant in config.items() if constant == int(constant))
         return
     if abs(value) >= _LARGEST:
@@ -170,15 +181,21 @@ _FORMS: Mapping[str, Callable[[float], float]] = {
     "{} ** 0.5": lambda x: x**0.5,
     "1 / {}": lambda x: 1 / x,
 }
+_COUNTS = "num_"
+"""What keys of counts begin with, or have behind what they are of."""
 _SHOWN = 3
 """Keys of one number that are said."""
 _SAME = 1e-6
 """How near a number is that is made of a key, of its size."""
 
 
+def _head_dim(config: Mapping[str, float]) -> float:
+    return config.get("hidden_size", 0) / (config.get("num_attention_heads", 0) or 1)
+
+
 def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     """Numbers that are made of a key, those first that are made as the right one is: another ** -0.5 for a ** -0.5."""
-    heads = config.get("hidden_size", 0) / (config.get("num_attention_heads", 0) or 1)
+    heads = _head_dim(config)
     keys = dict[float, list[str]]()
     for key, constant in {"(hidden_size / num_attention_heads)": heads, **config}.items():
         keys.setdefault(float(constant), []).append(key)

@@ -1,0 +1,51 @@
+"""An engine whose cache has every key, and whose window is another: by layers alone, and by the results alone."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from test_slices_committed import CHECKPOINTS, golden_of, network
+from transformers import DynamicCache
+
+import qwen3_parity
+from qwen3_golden import Recording, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_reference.cases.models import MODEL_CASES
+
+NAME = "model/gemma3"
+LEVELS = {"layers": re.compile(r"input\..*|model\.layers\.\d+|logits"), "results": re.compile(r"input\..*|logits")}
+
+
+def with_window(length: int, folder: Path) -> Recording:
+    """Hugging Face's model with another window and a cache that drops nothing."""
+    model: Any = network(next(case for case in MODEL_CASES if case.name == NAME))
+    case = qwen3_parity.golden(NAME)
+    model.config.get_text_config().sliding_window = length
+    taps = ["model.layers.?", "logits"]  # those inside show more keys than the golden's
+    with torch.no_grad(), qwen3_parity.record(model, case, path=folder / "mine.pb", taps=taps) as recording:
+        cache = DynamicCache()
+        for step in case.steps:
+            model(**step, past_key_values=cache)
+    return read(recording.path)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize(("by", "says"), [(1, "has {} for {} (sliding_window)"), (10**5, "without an end")])
+def test_another_window_is_named_by_the_first_step_though_later_ones_read_keys_that_no_cache_has(
+    by: int, says: str, level: str, tmp_path: Path
+) -> None:
+    golden = golden_of(NAME)
+    window = int(re.search(r'"sliding_window": (\d+)', golden.graph.config)[1])  # type: ignore[index]
+    every = with_window(window + by, tmp_path)
+    taken = [item for item in every if LEVELS[level].fullmatch(item.info.name)]
+    diagnosis = diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS))
+    every_name = diagnosis.faults[0].explanations  # of 5 tokens all are within a window of 5, and of any longer one
+    assert {each.name for each in every_name} == {"edit.constant"}
+    assert any(says.format(window + by, window) in each.says for each in every_name)
+    assert every_name[0].says.endswith("in later steps it reads keys that the reference's cache no longer has")
