@@ -38,7 +38,7 @@ def test_zero_points_of_a_single_weight_among_all_in_few_bits_are_said_with_its_
     loaded = {name: in_blocks(weight, float(name == wrong)) for name, weight in STORED.items()}
     name, says = in_words(loaded, STORED)
     assert name == "weight.as_loaded"
-    assert f"has there. {kind} of layer {layer}: its weight is in 4 bits" in says and "one too large; " in says
+    assert f"there. {kind} of layer {layer}: its weight is in 4 bits" in says and "one too large; " in says
 
 
 def test_another_layers_weight_in_few_bits_is_said_to_be_that_layers() -> None:

@@ -120,7 +120,7 @@ def test_by_the_logits_alone_it_is_said_what_a_weight_is_that_was_loaded(plain: 
     assert fault.name == "structure.block_scaled" and fault.explanations[0].place.endswith("mlp.down_proj")
     says = fault.explanations[0].says
     assert says.startswith(
-        "computes with what was loaded as down_proj, which is not what the checkpoint has there. down_proj: "
+        "computes with what was loaded as down_proj, which is not the checkpoint's there. down_proj: "
     )
     assert "integers of 4 bits, a scale for each 10 numbers of a row, and each block is multiplied" in says
     (parameter,) = diagnose(plain.golden, recording, weights, work=0).parameters

@@ -60,7 +60,7 @@ def in_words(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> tuple
         likewise = "" if not others else f" (and likewise in {others} more layer{'s' * (others > 1)})"
         label = short if names == layers[short] else f"{short}{_in_layers(names)}"
         by_words.setdefault(says[names[0]] + likewise, []).append(label)
-    begin = f"computes with what was loaded as {', '.join(layers)}, which is not what the checkpoint has there"
+    begin = f"computes with what was loaded as {', '.join(layers)}, which is not the checkpoint's there"
     each = "; ".join(f"{_listed(labels, layers)}: {words}" for words, labels in by_words.items())
     known = {IN_BLOCKS} if known <= {IN_BLOCKS, ROUNDED_WEIGHT} and len(known) > 1 else known
     name = known.pop() if len(known) == 1 and len(loaded) <= _MOST else AS_LOADED
@@ -80,5 +80,6 @@ def _in_layers(names: Sequence[str]) -> str:
 
 
 def _short(name: str) -> str:
-    """The last part of a parameter's name that is no mere "weight"."""
-    return name.removesuffix(".weight").rpartition(".")[2]
+    """The last part of a parameter's name that is no mere "weight"; of a bias the last two."""
+    path, _, kind = name.removesuffix(".weight").rpartition(".")
+    return f"{path.rpartition('.')[2]}.{kind}" if kind == "bias" and path else kind
