@@ -15,7 +15,7 @@ from qwen3_parity.diagnosis.edits.beside import Held, changes_of, with_second
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
-from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, of_later, site_of
+from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, of_later, of_line, site_of
 from qwen3_parity.diagnosis.edits.sources import sources
 from qwen3_parity.slices.network import Network
 from qwen3_spec.aten import TRUTH, Numbers
@@ -92,7 +92,7 @@ class Region:
         if (place := of_alone(site)) is not None:
             every, back = self.sites.get(place[0], []), place[1]
             return [every[-back]] if back <= len(every) else []
-        return self.sites.get(site, [])
+        return self.sites.get(site) or of_line(site, self.sites)
 
     @cached_property
     def _taps(self) -> dict[str, list[int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from qwen3_parity.diagnosis.edits.edit import Site, opened
@@ -37,6 +38,13 @@ def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:
     if isinstance(operand, tuple):
         return "(" + ",".join(_origin(part, node, line, graph) for part in operand) + ")"
     return repr(operand) if node.op in _BY_INDEX and isinstance(operand, int) else ""
+
+
+def of_line(site: Site, sites: Mapping[Site, list[int]]) -> list[int]:
+    """The values of the one op of its kind in a site's line, which reads what another op makes: as the first layer."""
+    line = site._replace(operands=())
+    alike = [values for each, values in sites.items() if each._replace(operands=()) == line]
+    return alike[0] if site.file and len(alike) == 1 else []
 
 
 def alone(site: Site, back: int) -> Site:

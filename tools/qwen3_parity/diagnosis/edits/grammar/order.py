@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Around, Block, Call, Change, Edit, Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.sites import site_of
+from qwen3_parity.diagnosis.edits.sites import of_line, site_of
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, read_as, short
 from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.aten import Kind, kernel_of
@@ -310,7 +310,7 @@ def _reader(call: Call, site: Site, key: _Key) -> tuple[Around, _Part] | None:
     """The part of a site that reads the value of a call."""
     network = call.region.network
     for value in _reached(network.graph, call.value)[:_MOST]:
-        if site_of(_node(network.graph, value), network.graph) == site:
+        if of_line(site, {site_of(_node(network.graph, value), network.graph): [value]}):
             source = Region(network, value, call.region.key)
             part = _parts(source, value).get(key)
             if part is not None and _unmoved(source, part.block.begin)[0] == call.value:
