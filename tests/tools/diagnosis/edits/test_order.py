@@ -99,6 +99,16 @@ def test_of_a_line_that_ran_for_two_norms_the_last_before_the_op_is_read_and_nam
     assert not any(says.startswith("reads layers.*.input_layernorm for hidden_states (line") for says in said)
 
 
+def test_a_sum_is_the_same_op_in_the_first_layer_whose_residual_another_op_makes() -> None:
+    first, second = of_layer(0), of_layer(1)
+    strange = [site for site in second.sites if site.op.startswith("add.") and site.file and site not in first.sites]
+    assert strange, "the embeddings are no sum"
+    for site in strange:
+        (value,) = first.at(site)
+        node = first.node(value)
+        assert node is not None and (node.op, node.lines[-1].number) == (site.op, site.number)
+
+
 def test_no_source_follows_from_the_value_itself() -> None:
     here = region("model.layers.1.post_attention_layernorm", of=honest(MODULES, MOE))
     behind = {here.value}
