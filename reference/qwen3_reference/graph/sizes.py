@@ -13,12 +13,13 @@ from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
 from qwen3_reference.graph.load import is_causal, text_config
 from qwen3_reference.graph.reason import short
+from qwen3_reference.graph.turning import turning, turns_in_part
 from qwen3_reference.quiet import quiet
 
 Settings = Mapping[str, Any]
 
 VOCABULARY = 61
-_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
+_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT, _WIDE_HEAD = 24, 6, 2, 40, 16, 8
 _TURNED_HEADS = 4
 """Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
@@ -65,8 +66,6 @@ _SIZES: Settings = {
     "use_cache": True,
 }
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
-_ROTARY, _FEWEST_TURNING, _TURNING = ("partial_rotary_factor", "rotary_pct"), 0.4, 0.6
-"""Of two channels that turn, halves and neighbours are the same pair, and every base is the same one."""
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
@@ -84,6 +83,19 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
+_WIDE: Settings = {
+    **dict.fromkeys((key for key, size in _SIZES.items() if size == _WIDTH), _HEADS * _WIDE_HEAD),
+    "head_dim": _WIDE_HEAD,
+}
+"""Heads of which a part can turn, in more than one pair, and the rest stays; where heads are as wide as the width."""
+
+
+def adjustments(config: Any) -> tuple[Settings, ...]:
+    """What is tried in order beside the sizes that all families have: of a family that turns a part, wide heads."""
+    said = config.to_dict()
+    if not turns_in_part(said):
+        return ADJUSTMENTS
+    return (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
 
 
 def family(name: str | Path) -> Any:
@@ -124,6 +136,7 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
     sizes = {**_SIZES, **adjusted}
     theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = config.to_dict()
+    said = turning(said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS)
     decodes = {"is_decoder": True} if "is_decoder" in said and is_causal(config) else {}
     return type(config).from_dict({**_shrunk(said, {**theirs, **sizes}), **decodes, **settings})
 
@@ -139,20 +152,14 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
             layers = enumerate(by_layer.get(layer) for layer in chosen)
             return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
         if isinstance(value, dict) and key not in ("id2label", "label2id"):
-            return _turning(value) if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
+            return value if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
         if key in lists:
             return [value[layer] for layer in chosen]
         if key in _DEPTHS and isinstance(value, int):
             return sizes.get(key, len(chosen))
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
-    return _turning({key: shrunk(key, value) for key, value in said.items()})
-
-
-def _turning(said: Settings) -> dict[str, Any]:
-    """Settings with enough channels that turn."""
-    few = {key for key in _ROTARY if isinstance(said.get(key), float) and said[key] < _FEWEST_TURNING}
-    return {**said, **dict.fromkeys(few, _TURNING)}
+    return {key: shrunk(key, value) for key, value in said.items()}
 
 
 def _of_layers(said: Settings) -> dict[str, list[Any]]:

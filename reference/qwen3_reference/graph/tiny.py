@@ -23,7 +23,7 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import ADJUSTMENTS, VOCABULARY, Settings, family, small
+from qwen3_reference.graph.sizes import VOCABULARY, Settings, adjustments, family, small
 from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
@@ -83,7 +83,7 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
     is not known or runs with none of them.
     """
     refused, whole = list[str](), family(name)
-    for adjusted in ADJUSTMENTS:
+    for adjusted in adjustments(whole):
         try:
             with quiet(), torch.random.fork_rng():
                 config = small(whole, adjusted, settings)
