@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,6 +14,7 @@ from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
 from qwen3_reference.graph.load import is_causal, text_config
 from qwen3_reference.graph.reason import short
+from qwen3_reference.graph.scalars import louder
 from qwen3_reference.graph.turning import turning, turns_in_part
 from qwen3_reference.quiet import quiet
 
@@ -56,6 +58,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    "query_pre_attn_scalar": 5,  # or scores are far from any cap
     "swiglu_limit": 2.0,  # that numbers reach
     "pad_token_id": 0,
     **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
@@ -90,12 +93,18 @@ _WIDE: Settings = {
 """Heads of which a part can turn, in more than one pair, and the rest stays; where heads are as wide as the width."""
 
 
-def adjustments(config: Any) -> tuple[Settings, ...]:
-    """What is tried in order beside the sizes that all families have: of a family that turns a part, wide heads."""
+def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterator[Callable[[], Any]]:
+    """Small configurations to try in order, each as what makes it: loud scalars before those that the family has.
+
+    Of a family that turns a part of each head wide heads come early.
+    """
     said = config.to_dict()
-    if not turns_in_part(said):
-        return ADJUSTMENTS
-    return (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
+    tries = ADJUSTMENTS
+    if turns_in_part(said):
+        tries = (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
+    for scalars in (True, False) if louder(said) != said else (False,):
+        for adjusted in tries:
+            yield partial(small, config, adjusted, settings, scalars=scalars)
 
 
 def family(name: str | Path) -> Any:
@@ -128,15 +137,17 @@ def family(name: str | Path) -> Any:
         ) from error
 
 
-def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({})) -> Any:
+def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({}), *, scalars: bool = False) -> Any:
     """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes.
 
-    `settings` stand as they are.
+    `settings` stand as they are; `scalars`: with loud ones.
     """
     sizes = {**_SIZES, **adjusted}
     theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = config.to_dict()
-    said = turning(said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS)
+    said = turning(
+        louder(said) if scalars else said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS
+    )
     decodes = {"is_decoder": True} if "is_decoder" in said and is_causal(config) else {}
     return type(config).from_dict({**_shrunk(said, {**theirs, **sizes}), **decodes, **settings})
 

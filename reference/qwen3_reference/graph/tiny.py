@@ -23,7 +23,7 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import VOCABULARY, Settings, adjustments, family, small
+from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family
 from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
@@ -82,11 +82,11 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
     `settings` are values of its configuration that stand whatever the sizes are. Raises `ParityError` for a family that
     is not known or runs with none of them.
     """
-    refused, whole = list[str](), family(name)
-    for adjusted in adjustments(whole):
+    refused = list[str]()
+    for make in candidates(family(name), settings):
         try:
             with quiet(), torch.random.fork_rng():
-                config = small(whole, adjusted, settings)
+                config = make()
                 model = model_class(config)(config).float().eval().requires_grad_(False)
             loud(model, seed)
             inputs, _ = tiny_inputs(model, seed)
