@@ -26,7 +26,8 @@ _TURNED_HEADS = 4
 """Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
     **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "word_embed_proj_dim"), _WIDTH),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "word_embed_proj_dim"), _WIDTH),
+    "embedding_size": 20,  # then it is widened
     **dict.fromkeys(("attention_hidden_size", "lru_width"), _WIDTH),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim", "ffn_hidden_size"), _INNER),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "block_ff_dim"), _INNER),
@@ -58,12 +59,15 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    **dict.fromkeys(("intra_bottleneck_size", "true_hidden_size"), 18),
+    "num_layers_per_stack": None,  # of HRM, which makes num_hidden_layers of it
     "query_pre_attn_scalar": 5,  # or scores are far from any cap
     "swiglu_limit": 2.0,  # that numbers reach
     "pad_token_id": 0,
     **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
     "eos_token_id": 2,
     **dict.fromkeys(("image_token_index", "image_token_id", "boi_token_index", "eoi_token_index"), 3),
+    "mask_token_id": 4,
     **dict.fromkeys(("video_token_id", "vision_start_token_id", "vision_end_token_id"), 3),
     "block_auto_adjust_ff_dim": False,
     "use_cache": True,
@@ -83,6 +87,9 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"n_head": _TURNED_HEADS},
     {"num_experts_per_tok": 1},
     {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8},
+    {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8, "hybrid_layer_ids": [1]},
+    {"num_key_value_heads": _HEADS // 2},
+    {"embedding_size": _WIDTH},
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
@@ -165,12 +172,22 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
         if isinstance(value, dict) and key not in ("id2label", "label2id"):
             return value if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
         if key in lists:
-            return [value[layer] for layer in chosen]
+            return _by_kind([value[layer] for layer in chosen], sizes.get(key))
         if key in _DEPTHS and isinstance(value, int):
             return sizes.get(key, len(chosen))
+        if key == "attention_type":
+            return _SHORT.get(value, value)
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
     return {key: shrunk(key, value) for key, value in said.items()}
+
+
+def _by_kind(values: list[Any], size: object) -> list[Any]:
+    """What each layer has; sizes become small, and those that differ differ."""
+    if type(size) is not int or not all(type(value) is int for value in values):
+        return values
+    kinds = sorted(set(values))
+    return [size + 2 * size // 5 * kinds.index(value) for value in values]
 
 
 def _of_layers(said: Settings) -> dict[str, list[Any]]:
@@ -194,8 +211,11 @@ def _is_size(value: object, key: str) -> bool:
     return isinstance(value, int | float) or (key.endswith("token_id") and isinstance(value, list)) or key in _OPEN
 
 
-_OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads", "attn_layer_indices")
-"""Keys that may be None and are then filled in from others."""
+_LISTED = ("attn_layer_indices", "hybrid_layer_ids")
+_OPEN = ("head_dim", "n_inner", "vocab_size", "pad_token_id", "mask_token_id", "num_key_value_heads", *_LISTED)
+"""Keys that may be None and are then filled in from others, and lists of layers."""
+_SHORT = {"block_sparse": "original_full"}
+"""What attention is called that texts of many blocks have, and what a model makes of it, in its run, for our texts."""
 
 
 def _firsts(kinds: list[tuple[str, ...]]) -> Iterator[int]:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten.sums import spelled
 from qwen3_spec.aten.table import Kind, kernel_of
 
 _BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp", "clamp_min"})
@@ -198,8 +199,8 @@ def _addmm(bias: Array, a: Array, b: Array, **_: float) -> int:
 
 
 def _einsum(equation: str, operands: Sequence[Array], **_: Any) -> int:
-    inputs, _arrow, output = equation.replace(" ", "").partition("->")
-    names, sizes, open_, most = inputs.split(","), dict[str, int](), set[str](), 1
+    names, output = spelled(equation, [operand.ndim for operand in operands])
+    sizes, open_, most = dict[str, int](), set[str](), 1
     for number, (letters, operand) in enumerate(zip(names, operands, strict=True), 1):
         sizes |= {name: max(size, sizes.get(name, 1)) for name, size in zip(letters, operand.shape, strict=True)}
         open_ |= set(letters)

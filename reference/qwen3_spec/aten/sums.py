@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from string import ascii_uppercase
 
 import numpy as np
 
@@ -36,8 +37,7 @@ def addmm(numbers: Numbers, bias: Array, a: Array, b: Array, *, beta: float = 1,
 
 def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: object = None) -> Array:
     """A sum of products by its equation, one operand after the other; an axis goes when no later one has it."""
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    names = inputs.split(",")
+    names, output = spelled(equation, [operand.ndim for operand in operands])
     y, indices = np.ones((), operands[0].dtype), ""
     for number, (letters, operand) in enumerate(zip(names, operands, strict=True), 1):
         later = set(output).union(*names[number:])
@@ -48,6 +48,18 @@ def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: 
         axes = tuple(range(keep, len(every)))
         y, indices = numbers.sum(product, axes) if axes else product, "".join(every[:keep])
     return np.transpose(y, [indices.index(name) for name in output])
+
+
+def spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The names of each operand's axes and of the result's; "..." is spelled out, from the right, in capitals."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    more = [rank - len(name.replace("...", "")) for name, rank in zip(names, ranks, strict=True)]
+    letters = [letter for letter in ascii_uppercase if letter not in equation]
+    letters = letters[: max((count for name, count in zip(names, more, strict=True) if "..." in name), default=0)]
+    ends = ["".join(letters[len(letters) - count :]) if count else "" for count in more]
+    spelled_out = [name.replace("...", end) for name, end in zip(names, ends, strict=True)]
+    return spelled_out, output.replace("...", "".join(letters))
 
 
 def _named(x: Array, letters: str, every: Sequence[str]) -> Array:

@@ -171,6 +171,7 @@ KERNELS: Mapping[str, Kernel] = {
             "silu": pointwise.silu,
             "gelu": pointwise.gelu,
             "erf": pointwise.erf,
+            "erfinv": pointwise.erfinv,
             "softplus": pointwise.softplus,
         },
         numbers=True,

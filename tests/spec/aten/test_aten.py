@@ -361,13 +361,20 @@ def addmms(draw: Any) -> Call:
 
 
 EQUATIONS = ("bij,bjk->bik", "bhqd,bhkd->bhqk", "ij,j->i", "bi,bj->bij", "bij->bj", "ij,jk,kl->il")
+EQUATIONS += ("...qd,...kd->...qk", "...ij,jk->...ik", "i...,...j->...ij", "...i->...")
 
 
 @st.composite
 def einsums(draw: Any) -> Call:
     equation = draw(st.sampled_from(EQUATIONS))
     sizes = {name: draw(st.integers(1, 3)) for name in "bhijkldq"}
-    shapes = [tuple(sizes[name] for name in names) for names in equation.partition("->")[0].split(",")]
+    more = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(0, 2)))]
+    shapes = []
+    for names in equation.partition("->")[0].split(","):
+        before, dots, behind = names.partition("...")
+        left_out = draw(st.integers(0, len(more)))
+        broadcast = [size if draw(st.booleans()) else 1 for size in more[left_out:]] if dots else []
+        shapes.append((*(sizes[name] for name in before), *broadcast, *(sizes[name] for name in behind)))
     return [equation, [filled(draw, shape, elements=FINITE) for shape in shapes]], {}
 
 
@@ -521,7 +528,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
         name: (unary(), getattr(aten, name))
         for name in (
             *("square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "cos", "sin", "tanh"),
-            *("erf", "sigmoid", "silu", "softplus"),
+            *("erf", "erfinv", "sigmoid", "silu", "softplus"),
         )
     },
     "gelu": (
