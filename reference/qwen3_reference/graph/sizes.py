@@ -25,7 +25,8 @@ _WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT, _WIDE_HEAD = 24, 6, 2, 40, 16, 8
 _TURNED_HEADS = 4
 """Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
-    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), VOCABULARY),
+    **dict.fromkeys(("pronunciation_vocab_size", "shape_vocab_size"), VOCABULARY),
     **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "word_embed_proj_dim"), _WIDTH),
     "embedding_size": 20,  # then it is widened
     **dict.fromkeys(("attention_hidden_size", "lru_width"), _WIDTH),

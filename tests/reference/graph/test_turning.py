@@ -84,9 +84,10 @@ def test_the_dicts_of_kinds_of_layers_are_for_the_same_heads() -> None:
         PHI | {"rope_scaling": LONG},
         LLAMA | {"rope_scaling": BANDS},
         LLAMA | {"rope_scaling": {"type": "linear", "factor": 4.0}},
+        LLAMA | {"rope_scaling": {"type": "dynamic", "factor": 2.0}},
         LLAMA | {"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32768}},
     ],
-    ids=["longrope", "llama3", "linear", "yarn"],
+    ids=["longrope", "llama3", "linear", "dynamic", "yarn"],
 )
-def test_every_kind_of_rope_that_exports_is_captured(said: dict[str, Any], tmp_path: Path) -> None:
+def test_every_kind_of_rope_is_captured(said: dict[str, Any], tmp_path: Path) -> None:
     assert write_tiny(written(tmp_path, said), tmp_path / "it", floors=False).is_file()
