@@ -225,6 +225,10 @@ def _conv1d(
     return int(batch * max(channels * time, channels * steps * taps, out * steps))
 
 
+def _fft(x: Array, dims: Sequence[int], *_: object) -> int:
+    return max(2 * x.size, *(2 * int(x.shape[axis]) ** 2 for axis in dims), 0)
+
+
 _RULES: Mapping[str, Callable[..., int]] = {
     "sym_size": _sym_size,
     "getitem": _getitem,
@@ -251,6 +255,7 @@ _RULES: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(("addmm", "baddbmm"), _addmm),
     "einsum": _einsum,
     "conv1d": _conv1d,
+    "_fft_c2c": _fft,
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
 }
 """Ops whose results are larger than their operands, or other than broadcast."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
 from string import ascii_uppercase
@@ -226,3 +227,20 @@ def any_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim:
 def all_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether everything holds over axes."""
     return np.asarray(np.all(x, _axes(x, dims), keepdims=keepdim))
+
+
+def fft(numbers: Numbers, x: Array, dims: Sequence[int], normalization: int, forward: bool) -> Array:
+    """Fourier sums of complex numbers over axes: as they are, or divided by √n (1) or n (2); forward: of `exp(-i…)`."""
+    real, imaginary = x.real, x.imag
+    for place, axis in enumerate(dims):
+        count = x.shape[axis]
+        turns = np.outer(np.arange(count), np.arange(count)) % count * (2 * np.pi / count)
+        sine = np.sin(-turns if forward else turns).astype(real.dtype)
+        matrix = np.concatenate((np.cos(turns).astype(real.dtype), sine))
+        a, b = np.moveaxis(real, axis, -1), np.moveaxis(imaginary, axis, -1)
+        pairs = np.concatenate((a, -b), -1), np.concatenate((b, a), -1)
+        a, b = (numbers.piece(2 * place + part).matmul(pair, matrix) for part, pair in enumerate(pairs))
+        real, imaginary = np.moveaxis(a, -1, axis), np.moveaxis(b, -1, axis)
+    size = prod(x.shape[axis] for axis in dims)
+    scale = (1, 1 / math.sqrt(size), 1 / size)[normalization]
+    return np.asarray(scale * real + 1j * (scale * imaginary), x.dtype)

@@ -194,6 +194,7 @@ KERNELS: Mapping[str, Kernel] = {
             "layer_norm": sums.layer_norm,
             "rms_norm": sums.rms_norm,
             "conv1d": sums.conv1d,
+            "_fft_c2c": sums.fft,
         },
         numbers=True,
     ),
