@@ -68,8 +68,8 @@ def _error(item: _Recorded, actual: Array, truth: Array) -> _Error:
     if not count:
         return _Error(0.0, 0.0, 0.0)
     # A mask's infinities are equal, and have no difference.
-    apart = np.subtract(actual, truth, out=np.zeros(truth.shape), where=item.counts & (actual != truth))
-    squares = np.square(apart)
+    difference = np.subtract(actual, truth, out=np.zeros(truth.shape), where=item.counts & (actual != truth))
+    squares = np.square(difference)
     across = tuple(place for place, axis in enumerate(item.axes) if axis not in ("batch", "query", "row"))
     rows = squares.sum(across) / np.maximum(item.counts.sum(across), 1)
     return _Error(*(math.sqrt(float(square)) for square in (squares.sum() / count, squares.max(), rows.max())))
