@@ -149,7 +149,7 @@ MODEL_CASES = (
         3008,
         "gemma3",
         "gemma3_text",
-        {**_SIZES, "hidden_size": 18, "rope_parameters": _TWO_BASES},
+        {**_SIZES, "hidden_size": 18, "query_pre_attn_scalar": 256, "rope_parameters": _TWO_BASES},
     ),
     ModelCase(
         "model/embedding",

@@ -19,20 +19,22 @@ NUMBERS: dict[str, tuple[float, float]] = {
     "rope_theta": (0.0, 1e30),
 }
 """Above the first, up to the second."""
+_LAYERS = rules.SIZES["num_hidden_layers"][1]
 _SECTIONS = ("rope_parameters", "rope_scaling")
 
 
-def out_of_bounds(config: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def out_of_bounds(config: Mapping[str, Any], *, by_layer: bool = False) -> tuple[str, str, str] | None:
     """The first field that is out of bounds: its name, what was expected, what it is; None without one.
 
-    Fields that are absent or null are nobody's concern here.
+    Fields that are absent or null are nobody's concern here. `by_layer`: a size may be a list, as of any family.
     """
     sections = [("", config)]
     sections += [(f"{key}.", config[key]) for key in _SECTIONS if isinstance(config.get(key), Mapping)]
     for prefix, section in sections:
         for name, (least, most) in SIZES.items():
             value = section.get(name)
-            if value is not None and (type(value) is not int or not least <= value <= most):
+            values = value if by_layer and isinstance(value, list) and len(value) <= _LAYERS else [value]
+            if value is not None and not all(type(size) is int and least <= size <= most for size in values):
                 kind = "a positive integer" if least else "an integer"
                 return f"{prefix}{name}", f"{kind}, {least} to {most}", repr(value)[:80]
         for name, (above, limit) in NUMBERS.items():

@@ -69,7 +69,7 @@ def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: boo
     """
     refuse_unsupported()
     directory = Path(directory)
-    read_config(directory)
+    read_config(directory, by_layer=True)
     try:
         with quiet():
             config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)

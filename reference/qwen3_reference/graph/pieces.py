@@ -1,4 +1,4 @@
-"""Which tensors of a checkpoint's files a model's parameters are made of, where loading renamed, tied or fused them."""
+"""Which tensors of a checkpoint's files a parameter is made of, where loading renamed, tied, fused or split them."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import numpy as np
 from qwen3_golden import Array, ParityError, pb
 from qwen3_golden.dtypes import FLOATS, NUMPY
 from qwen3_reference.checkpoints.every_tensor import every_tensor
+from qwen3_reference.checkpoints.runs import run_name
 from qwen3_reference.checkpoints.stored import Stored
 
 _BEGINNING = 16  # bytes by which a tensor is looked up
@@ -23,8 +24,9 @@ _FROM_TORCH |= {"int32": pb.I32, "uint8": pb.U8, "bool": pb.BOOL}
 def pieces_of(parameters: Mapping[str, Any], folder: Path) -> dict[str, tuple[str, ...]]:
     """The tensors of a folder's files that follow one another in each parameter's bytes, after a cast to its dtype.
 
-    `parameters` are tensors of torch or arrays by the model's names. A parameter that is the tensor of its own name is
-    left out. Raises `ParityError` for a parameter that is made in another way, and for a folder that cannot be read.
+    Or the run of a larger tensor that a parameter is, as `run_name` calls it. `parameters` are tensors of torch or
+    arrays by the model's names. A parameter that is the tensor of its own name is left out. Raises `ParityError` for a
+    parameter that is made in another way, and for a folder that cannot be read.
     """
     stored = every_tensor(folder)
     beginnings = dict[pb.DType, _Beginnings]()
@@ -35,7 +37,12 @@ def pieces_of(parameters: Mapping[str, Any], folder: Path) -> dict[str, tuple[st
             continue
         if dtype not in beginnings:
             beginnings[dtype] = _beginnings(stored, dtype)
-        pieces[name] = _pieces(name, content, stored, beginnings[dtype], dtype)
+        whole, at = _pieces(content, stored, beginnings[dtype], dtype)
+        rows = None if at == content.size else _rows(parameter.shape, content, stored, dtype)
+        if at < content.size and rows is None:
+            expected = "tensors of the checkpoint, one after the other, or rows of a tensor"
+            raise _refused(name, expected, f"other bytes from {at} of {content.size} on")
+        pieces[name] = whole if rows is None else (rows,)
     return pieces
 
 
@@ -84,8 +91,9 @@ def _natural(name: str) -> list[tuple[int, str]]:
 
 
 def _pieces(
-    name: str, content: Array, stored: Mapping[str, Stored], beginnings: _Beginnings, dtype: pb.DType
-) -> tuple[str, ...]:
+    content: Array, stored: Mapping[str, Stored], beginnings: _Beginnings, dtype: pb.DType
+) -> tuple[tuple[str, ...], int]:
+    """Whole tensors that stand one after the other in a parameter's bytes, and up to where they do."""
     pieces, at = dict[str, None](), 0
     lengths = sorted({len(beginning) for beginning in beginnings}, reverse=True)
     while at < content.size:
@@ -93,11 +101,29 @@ def _pieces(
         fits = (tensor for tensor in alike if tensor not in pieces and _stands(stored[tensor], dtype, content, at))
         piece = next(fits, None)
         if piece is None:
-            expected = "tensors of the checkpoint, one after the other"
-            raise _refused(name, expected, f"other bytes from {at} of {content.size} on")
+            break
         pieces[piece] = None
         at += stored[piece].bits.size * NUMPY[dtype].itemsize
-    return tuple(pieces)
+    return tuple(pieces), at
+
+
+def _rows(shape: Sequence[int], content: Array, stored: Mapping[str, Stored], dtype: pb.DType) -> str | None:
+    """The rows of a larger tensor that a parameter is, as where a file has fused what a model splits; None: none."""
+    size = content.size // NUMPY[dtype].itemsize
+    for name in sorted(stored, key=_natural):
+        tensor = stored[name]
+        wider = size and tensor.bits.shape[1:] == tuple(shape[1:]) and tensor.bits.size > size
+        if not wider or not _can_be(tensor, dtype):
+            continue
+        row = tensor.bits.size // len(tensor.bits)
+        shown = min(row, _BEGINNING // NUMPY[dtype].itemsize)
+        heads = Stored(tensor.dtype, tensor.bits.reshape(-1, row)[:, :shown], tensor.file)
+        alike = _bytes(heads, dtype).reshape(len(tensor.bits), -1) == content[: shown * NUMPY[dtype].itemsize]
+        for begin in np.flatnonzero(alike.all(-1)) * row:
+            run = Stored(tensor.dtype, tensor.bits.reshape(-1)[begin : begin + size], tensor.file)
+            if _same(run, dtype, content):
+                return run_name(name, int(begin), int(begin) + size)
+    return None
 
 
 def _stands(tensor: Stored, dtype: pb.DType, content: Array, at: int) -> bool:
@@ -110,6 +136,6 @@ def _refused(name: str, expected: object, got: object) -> ParityError:
         "the parameter is not made of the checkpoint's tensors in a way that is known",
         expected=expected,
         got=got,
-        next_step="save the model with save_pretrained and capture it from that folder; else report the model",
-        fault="harness bug",
+        next_step="save the model with save_pretrained and capture it from that folder; where it is that one already, "
+        "capture the model in Python, without a checkpoint",
     )

@@ -36,6 +36,21 @@ def as_reference(model: nn.Module) -> Iterator[None]:
             module.training = mode
 
 
+@contextmanager
+def unstretched(model: nn.Module, length: int) -> Iterator[None]:
+    """Inside, dynamic RoPE that texts of this length do not stretch asks no text for its length: no export can ask."""
+    ropes: list[Any] = [module for module in model.modules() if "dynamic" in str(getattr(module, "rope_type", ""))]
+    short = [rope for rope in ropes if length <= rope.original_max_seq_len == rope.max_seq_len_cached]
+    before = [(rope, rope.rope_type) for rope in short if isinstance(rope.rope_type, str)]
+    try:
+        for rope, _ in before:
+            rope.rope_type = "default"
+        yield
+    finally:
+        for rope, kind in before:
+            rope.rope_type = kind
+
+
 class _InOrder(set[Any]):
     """A set that is gone through in the same order in every process."""
 

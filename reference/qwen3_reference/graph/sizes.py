@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -13,17 +14,21 @@ from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
 from qwen3_reference.graph.load import is_causal, text_config
 from qwen3_reference.graph.reason import short
+from qwen3_reference.graph.scalars import louder
+from qwen3_reference.graph.turning import turning, turns_in_part
 from qwen3_reference.quiet import quiet
 
 Settings = Mapping[str, Any]
 
 VOCABULARY = 61
-_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
+_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT, _WIDE_HEAD = 24, 6, 2, 40, 16, 8
 _TURNED_HEADS = 4
 """Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
-    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input"), VOCABULARY),
-    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "embedding_size", "word_embed_proj_dim"), _WIDTH),
+    **dict.fromkeys(("vocab_size", "vocab_size_per_layer_input", "entity_vocab_size"), VOCABULARY),
+    **dict.fromkeys(("pronunciation_vocab_size", "shape_vocab_size"), VOCABULARY),
+    **dict.fromkeys(("hidden_size", "d_model", "n_embd", "dim", "word_embed_proj_dim"), _WIDTH),
+    "embedding_size": 20,  # then it is widened
     **dict.fromkeys(("attention_hidden_size", "lru_width"), _WIDTH),
     **dict.fromkeys(("intermediate_size", "ffn_dim", "d_ff", "n_inner", "hidden_dim", "ffn_hidden_size"), _INNER),
     **dict.fromkeys(("encoder_ffn_dim", "decoder_ffn_dim", "block_ff_dim"), _INNER),
@@ -55,18 +60,20 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    **dict.fromkeys(("intra_bottleneck_size", "true_hidden_size"), 18),
+    "num_layers_per_stack": None,  # of HRM, which makes num_hidden_layers of it
+    "query_pre_attn_scalar": 5,  # or scores are far from any cap
     "swiglu_limit": 2.0,  # that numbers reach
     "pad_token_id": 0,
     **dict.fromkeys(("bos_token_id", "decoder_start_token_id"), 1),
     "eos_token_id": 2,
     **dict.fromkeys(("image_token_index", "image_token_id", "boi_token_index", "eoi_token_index"), 3),
+    "mask_token_id": 4,
     **dict.fromkeys(("video_token_id", "vision_start_token_id", "vision_end_token_id"), 3),
     "block_auto_adjust_ff_dim": False,
     "use_cache": True,
 }
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
-_ROTARY, _FEWEST_TURNING, _TURNING = ("partial_rotary_factor", "rotary_pct"), 0.4, 0.6
-"""Of two channels that turn, halves and neighbours are the same pair, and every base is the same one."""
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
@@ -81,9 +88,31 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"n_head": _TURNED_HEADS},
     {"num_experts_per_tok": 1},
     {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8},
+    {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8, "hybrid_layer_ids": [1]},
+    {"num_key_value_heads": _HEADS // 2},
+    {"embedding_size": _WIDTH},
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
+_WIDE: Settings = {
+    **dict.fromkeys((key for key, size in _SIZES.items() if size == _WIDTH), _HEADS * _WIDE_HEAD),
+    "head_dim": _WIDE_HEAD,
+}
+"""Heads of which a part can turn, in more than one pair, and the rest stays; where heads are as wide as the width."""
+
+
+def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterator[Callable[[], Any]]:
+    """Small configurations to try in order, each as what makes it: loud scalars before those that the family has.
+
+    Of a family that turns a part of each head wide heads come early.
+    """
+    said = config.to_dict()
+    tries = ADJUSTMENTS
+    if turns_in_part(said):
+        tries = (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
+    for scalars in (True, False) if louder(said) != said else (False,):
+        for adjusted in tries:
+            yield partial(small, config, adjusted, settings, scalars=scalars)
 
 
 def family(name: str | Path) -> Any:
@@ -116,14 +145,17 @@ def family(name: str | Path) -> Any:
         ) from error
 
 
-def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({})) -> Any:
+def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({}), *, scalars: bool = False) -> Any:
     """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes.
 
-    `settings` stand as they are.
+    `settings` stand as they are; `scalars`: with loud ones.
     """
     sizes = {**_SIZES, **adjusted}
     theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = config.to_dict()
+    said = turning(
+        louder(said) if scalars else said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS
+    )
     decodes = {"is_decoder": True} if "is_decoder" in said and is_causal(config) else {}
     return type(config).from_dict({**_shrunk(said, {**theirs, **sizes}), **decodes, **settings})
 
@@ -139,20 +171,24 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
             layers = enumerate(by_layer.get(layer) for layer in chosen)
             return {new: _shrunk(settings, sizes) for new, settings in layers if isinstance(settings, dict)}
         if isinstance(value, dict) and key not in ("id2label", "label2id"):
-            return _turning(value) if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
+            return value if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
         if key in lists:
-            return [value[layer] for layer in chosen]
+            return _by_kind([value[layer] for layer in chosen], sizes.get(key))
         if key in _DEPTHS and isinstance(value, int):
             return sizes.get(key, len(chosen))
+        if key == "attention_type":
+            return _SHORT.get(value, value)
         return sizes[key] if key in sizes and _is_size(value, key) else value
 
-    return _turning({key: shrunk(key, value) for key, value in said.items()})
+    return {key: shrunk(key, value) for key, value in said.items()}
 
 
-def _turning(said: Settings) -> dict[str, Any]:
-    """Settings with enough channels that turn."""
-    few = {key for key in _ROTARY if isinstance(said.get(key), float) and said[key] < _FEWEST_TURNING}
-    return {**said, **dict.fromkeys(few, _TURNING)}
+def _by_kind(values: list[Any], size: object) -> list[Any]:
+    """What each layer has; sizes become small, and those that differ differ."""
+    if type(size) is not int or not all(type(value) is int for value in values):
+        return values
+    kinds = sorted(set(values))
+    return [size + 2 * size // 5 * kinds.index(value) for value in values]
 
 
 def _of_layers(said: Settings) -> dict[str, list[Any]]:
@@ -176,8 +212,11 @@ def _is_size(value: object, key: str) -> bool:
     return isinstance(value, int | float) or (key.endswith("token_id") and isinstance(value, list)) or key in _OPEN
 
 
-_OPEN = ("head_dim", "n_inner", "pad_token_id", "num_key_value_heads", "attn_layer_indices")
-"""Keys that may be None and are then filled in from others."""
+_LISTED = ("attn_layer_indices", "hybrid_layer_ids")
+_OPEN = ("head_dim", "n_inner", "vocab_size", "pad_token_id", "mask_token_id", "num_key_value_heads", *_LISTED)
+"""Keys that may be None and are then filled in from others, and lists of layers."""
+_SHORT = {"block_sparse": "original_full"}
+"""What attention is called that texts of many blocks have, and what a model makes of it, in its run, for our texts."""
 
 
 def _firsts(kinds: list[tuple[str, ...]]) -> Iterator[int]:

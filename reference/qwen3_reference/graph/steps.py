@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from transformers.modeling_outputs import BaseModelOutput
+from transformers.modeling_outputs import BaseModelOutput, MoEModelOutput
 
 from qwen3_reference.caches import CACHE, states
 from qwen3_reference.graph.taps import Taps
@@ -76,7 +76,8 @@ class Steps(nn.Module):
                 self.taps.add(tap, state)
             arguments[name] = cache
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
-            arguments["encoder_outputs"] = BaseModelOutput(last_hidden_state=getattr(output, _MEMORY))
+            its_class = MoEModelOutput if hasattr(output, "encoder_router_logits") else BaseModelOutput
+            arguments["encoder_outputs"] = its_class(last_hidden_state=getattr(output, _MEMORY))
         return arguments
 
 

@@ -20,6 +20,7 @@ from qwen3_reference.graph.export import exported
 from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.request import Inputs, longer, sides, wider
+from qwen3_reference.graph.settings import unstretched
 from qwen3_reference.graph.steps import MODEL, Steps
 from qwen3_reference.graph.taps import Key, Taps, watched
 from qwen3_spec.arithmetic import Array
@@ -108,7 +109,9 @@ def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: t
     taps, module = Taps(), _in(model, dtype)
     converted = {name: value.to(dtype) if value.is_floating_point() else value for name, value in inputs.items()}
     auto = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO) for name, value in inputs.items()}
-    with watched(module, taps), warnings.catch_warnings():
+    places = [int(value.max()) + 1 for name, value in inputs.items() if name.endswith("position_ids")]
+    longest = max(*sides(inputs).values(), *places, 0)
+    with watched(module, taps), unstretched(module, longest), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
         sizes = (auto,) if free else None
         root = MODEL if module is inside(module) else f"{MODEL}.{MODEL}"

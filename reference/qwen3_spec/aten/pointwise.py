@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from statistics import NormalDist
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten.numbers import Numbers
 
 _ERF = np.vectorize(math.erf, otypes=[np.float64])
+_QUANTILE = np.vectorize(NormalDist().inv_cdf, otypes=[np.float64])
 
 
 def add(a: Array, b: Array | float, *, alpha: float = 1) -> Array:
@@ -102,6 +104,16 @@ def gelu(numbers: Numbers, x: Array, *, approximate: str = "none") -> Array:
 def erf(numbers: Numbers, x: Array) -> Array:
     """The error function."""
     return numbers.approximated(np.asarray(_ERF(x), x.dtype))
+
+
+def erfinv(numbers: Numbers, x: Array) -> Array:
+    """The inverse of the error function, within -1 and 1; infinite at both, and NaN beyond them."""
+    y = np.abs(np.where(np.abs(x) < 1, x, 0)).astype(np.float64)
+    result = -np.asarray(_QUANTILE((1 - y) / 2)) / math.sqrt(2)
+    for _ in range(2):  # Newton's steps: near 0 the sum with 1 cancels
+        result = result - (_ERF(result) - y) * (math.sqrt(math.pi) / 2) * np.exp(result * result)
+    result = np.where(np.abs(x) < 1, result, np.where(np.abs(x) == 1, np.inf, np.nan))
+    return numbers.approximated(np.asarray(np.copysign(result, x), x.dtype))
 
 
 def softplus(numbers: Numbers, x: Array, beta: float = 1, threshold: float = 20) -> Array:

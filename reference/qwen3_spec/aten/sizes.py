@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_spec.arithmetic import Array
+from qwen3_spec.aten.sums import spelled
 from qwen3_spec.aten.table import Kind, kernel_of
 
 _BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp", "clamp_min"})
@@ -198,8 +199,8 @@ def _addmm(bias: Array, a: Array, b: Array, **_: float) -> int:
 
 
 def _einsum(equation: str, operands: Sequence[Array], **_: Any) -> int:
-    inputs, _arrow, output = equation.replace(" ", "").partition("->")
-    names, sizes, open_, most = inputs.split(","), dict[str, int](), set[str](), 1
+    names, output = spelled(equation, [operand.ndim for operand in operands])
+    sizes, open_, most = dict[str, int](), set[str](), 1
     for number, (letters, operand) in enumerate(zip(names, operands, strict=True), 1):
         sizes |= {name: max(size, sizes.get(name, 1)) for name, size in zip(letters, operand.shape, strict=True)}
         open_ |= set(letters)
@@ -222,6 +223,10 @@ def _conv1d(
     time += 2 * padding[0]
     steps = max((time - (taps - 1) * dilation[0] - 1) // stride[0] + 1, 0)
     return int(batch * max(channels * time, channels * steps * taps, out * steps))
+
+
+def _fft(x: Array, dims: Sequence[int], *_: object) -> int:
+    return max(2 * x.size, *(2 * int(x.shape[axis]) ** 2 for axis in dims), 0)
 
 
 _RULES: Mapping[str, Callable[..., int]] = {
@@ -250,6 +255,7 @@ _RULES: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(("addmm", "baddbmm"), _addmm),
     "einsum": _einsum,
     "conv1d": _conv1d,
+    "_fft_c2c": _fft,
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
 }
 """Ops whose results are larger than their operands, or other than broadcast."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from math import prod
+from string import ascii_uppercase
 
 import numpy as np
 
@@ -36,8 +38,7 @@ def addmm(numbers: Numbers, bias: Array, a: Array, b: Array, *, beta: float = 1,
 
 def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: object = None) -> Array:
     """A sum of products by its equation, one operand after the other; an axis goes when no later one has it."""
-    inputs, _, output = equation.replace(" ", "").partition("->")
-    names = inputs.split(",")
+    names, output = spelled(equation, [operand.ndim for operand in operands])
     y, indices = np.ones((), operands[0].dtype), ""
     for number, (letters, operand) in enumerate(zip(names, operands, strict=True), 1):
         later = set(output).union(*names[number:])
@@ -48,6 +49,18 @@ def einsum(numbers: Numbers, equation: str, operands: Sequence[Array], *, path: 
         axes = tuple(range(keep, len(every)))
         y, indices = numbers.sum(product, axes) if axes else product, "".join(every[:keep])
     return np.transpose(y, [indices.index(name) for name in output])
+
+
+def spelled(equation: str, ranks: Sequence[int]) -> tuple[list[str], str]:
+    """The names of each operand's axes and of the result's; "..." is spelled out, from the right, in capitals."""
+    inputs, _, output = equation.replace(" ", "").partition("->")
+    names = inputs.split(",")
+    more = [rank - len(name.replace("...", "")) for name, rank in zip(names, ranks, strict=True)]
+    letters = [letter for letter in ascii_uppercase if letter not in equation]
+    letters = letters[: max((count for name, count in zip(names, more, strict=True) if "..." in name), default=0)]
+    ends = ["".join(letters[len(letters) - count :]) if count else "" for count in more]
+    spelled_out = [name.replace("...", end) for name, end in zip(names, ends, strict=True)]
+    return spelled_out, output.replace("...", "".join(letters))
 
 
 def _named(x: Array, letters: str, every: Sequence[str]) -> Array:
@@ -214,3 +227,20 @@ def any_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim:
 def all_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:
     """Whether everything holds over axes."""
     return np.asarray(np.all(x, _axes(x, dims), keepdims=keepdim))
+
+
+def fft(numbers: Numbers, x: Array, dims: Sequence[int], normalization: int, forward: bool) -> Array:
+    """Fourier sums of complex numbers over axes: as they are, or divided by √n (1) or n (2); forward: of `exp(-i…)`."""
+    real, imaginary = x.real, x.imag
+    for place, axis in enumerate(dims):
+        count = x.shape[axis]
+        turns = np.outer(np.arange(count), np.arange(count)) % count * (2 * np.pi / count)
+        sine = np.sin(-turns if forward else turns).astype(real.dtype)
+        matrix = np.concatenate((np.cos(turns).astype(real.dtype), sine))
+        a, b = np.moveaxis(real, axis, -1), np.moveaxis(imaginary, axis, -1)
+        pairs = np.concatenate((a, -b), -1), np.concatenate((b, a), -1)
+        a, b = (numbers.piece(2 * place + part).matmul(pair, matrix) for part, pair in enumerate(pairs))
+        real, imaginary = np.moveaxis(a, -1, axis), np.moveaxis(b, -1, axis)
+    size = prod(x.shape[axis] for axis in dims)
+    scale = (1, 1 / math.sqrt(size), 1 / size)[normalization]
+    return np.asarray(scale * real + 1j * (scale * imaginary), x.dtype)

@@ -17,6 +17,7 @@ import pytest
 from qwen3_encdec import Qwen3EncoderDecoderConfig
 from qwen3_encdec.weights.qwen3_checkpoint import load_qwen3
 from qwen3_golden import GOLDEN_ROOT, ParityError
+from qwen3_reference.checkpoints.config_bounds import out_of_bounds
 from qwen3_reference.checkpoints.configs import model_config
 
 SOURCE = GOLDEN_ROOT / "checkpoints" / "even-window"
@@ -98,6 +99,18 @@ def test_a_config_of_more_than_the_limit_is_not_read(reader: Callable[[Path], ob
     with (directory / "config.json").open("wb") as file:
         file.truncate(1 << 40)  # a hole: no disk is used
     refused(reader, directory, "more than")
+
+
+@pytest.mark.parametrize("sizes", [[], [40], [40, 48, 1]])
+def test_sizes_of_each_layer_are_within_bounds_where_any_family_is_read(sizes: list[int]) -> None:
+    assert out_of_bounds({"intermediate_size": sizes}) is not None
+    assert out_of_bounds({"intermediate_size": sizes}, by_layer=True) is None
+
+
+@pytest.mark.parametrize("sizes", [[40, 0], [40, 10**30], [40, "x"], [[40]], [True], [None], [1] * 2000, (4,), {}])
+def test_sizes_of_each_layer_that_cannot_be_are_refused(sizes: object) -> None:
+    wrong = out_of_bounds({"intermediate_size": sizes}, by_layer=True)
+    assert wrong is not None and wrong[0] == "intermediate_size"
 
 
 def test_layers_that_have_no_tensors_are_never_built(directory: Path) -> None:

@@ -12,6 +12,7 @@ from qwen3_golden import GOLDEN_ROOT, ParityError, read
 from qwen3_reference.cases.models import MODEL_CASES, ModelCase
 from qwen3_reference.graph.committed import write_checkpoint
 from qwen3_reference.graph.load import load
+from qwen3_reference.graph.tiny import tiny_model
 
 BY_NAME = {case.checkpoint: case for case in MODEL_CASES}
 
@@ -28,6 +29,16 @@ def test_a_definition_draws_the_committed_weights(checkpoints: Path, name: str, 
         torch.testing.assert_close(value, committed[key], rtol=1e-2 if dtype == torch.bfloat16 else 1e-5, atol=1e-6)
     assert sorted(path.name for path in (tmp_path / name).iterdir()) == ["config.json", "model.safetensors"]
     assert sorted(path.name for path in tmp_path.iterdir()) == [name]
+
+
+@pytest.mark.parametrize("case", BY_NAME.values(), ids=lambda case: case.checkpoint)
+def test_a_definition_has_the_committed_numbers(checkpoints: Path, case: ModelCase) -> None:
+    drawn = tiny_model(case.family, case.seed, case.config).config.to_dict()
+    committed = load(checkpoints / case.checkpoint).config.to_dict()
+    for said in (drawn, committed):
+        for key in ("_name_or_path", "architectures", "dtype"):
+            said.pop(key, None)
+    assert drawn == committed
 
 
 def test_a_checkpoint_that_is_there_is_never_drawn_again(checkpoints: Path) -> None:

@@ -24,6 +24,7 @@ from detection.families.models import FAMILIES, result, tiny
 from qwen3_reference.caches import CACHE
 from qwen3_reference.graph.export import exported
 from qwen3_spec.aten import FLOAT32, TRUTH, Numbers
+from qwen3_spec.aten.table import kernel_of
 from qwen3_spec.graph import Graph, Line, Node, Ref
 
 
@@ -260,3 +261,34 @@ def test_complex_numbers_where_the_graph_has_real_ones_are_refused() -> None:
     graph = Graph(("x",), (), {}, (Node("neg.default", (Ref(0),), {}, "float32", (2,), "mlp", ()),), {("y", 0): 1})
     with pytest.raises(ValueError, match=r"neg.default in mlp: it gives complex numbers, not real ones"):
         graph.run({0: np.zeros(2, complex)})
+
+
+class Attended(nn.Module):
+    """Ops that nothing here computes, and torch makes of others."""
+
+    def __init__(self, how: str) -> None:
+        super().__init__()
+        self.how = how
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if self.how == "log_sigmoid":
+            return nn.functional.logsigmoid(30 * x)
+        query, key, value = x, x.roll(1, -1), x.roll(2, -2)
+        mask = torch.arange(x.shape[-2])[None] <= torch.arange(x.shape[-2])[:, None] if "mask" in self.how else None
+        attended = nn.functional.scaled_dot_product_attention
+        if "bias" in self.how:
+            mask = x @ x.mT
+        return attended(
+            query, key, value, mask, scale=0.3 if "scale" in self.how else None, is_causal=self.how == "causal"
+        )
+
+
+@pytest.mark.parametrize("how", ["plain", "scale", "mask", "mask and scale", "bias", "causal", "log_sigmoid"])
+def test_an_op_that_nothing_here_computes_is_what_torch_makes_it_of(how: str) -> None:
+    x = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(1))
+    module = Attended(how)
+    graph = exported(module, (x,))
+    (result,) = graph.taps.values()
+    values = graph.run(graph.leaf_values({graph.inputs[0]: x.numpy()}))
+    np.testing.assert_allclose(values[result], module(x.double()), rtol=1e-6, atol=1e-7)
+    assert all(kernel_of(node.op) for node in graph.nodes)

@@ -101,7 +101,35 @@ def test_a_parameter_that_is_made_in_another_way_is_named(parameter: np.ndarray[
     save_file({"w": ORDERED, "z": np.zeros(4, "f4")}, tmp_path / "model.safetensors")
     with pytest.raises(ParityError, match=r"model\.experts: the parameter is not made of the checkpoint's") as caught:
         pieces_of({"model.experts": parameter}, tmp_path)
-    assert caught.value.fault == "harness bug" and "save_pretrained" in caught.value.next_step
+    assert caught.value.fault == "input" and "save_pretrained" in caught.value.next_step
+
+
+FUSED = {
+    "first": ORDERED + 20,
+    "a.qkv": np.arange(18, dtype="f4").reshape(6, 3) + 40,
+    "b.qkv": np.arange(6, dtype="f4"),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_a_parameter_that_is_some_rows_of_a_tensor_is_a_run_of_it(dtype: torch.dtype, tmp_path: Path) -> None:
+    save_file({**FUSED, "whole": FUSED["a.qkv"][1:3]}, tmp_path / "model.safetensors")
+    rows = {"q": FUSED["a.qkv"][:3], "k": FUSED["a.qkv"][3:5], "v": FUSED["a.qkv"][5:], "bias": FUSED["b.qkv"][2:5]}
+    rows |= {"plain": FUSED["a.qkv"][1:3]}
+    parameters = {name: torch.from_numpy(value.copy()).to(dtype) for name, value in rows.items()}
+    expected = {"q": ("a.qkv[0:9]",), "k": ("a.qkv[9:15]",), "v": ("a.qkv[15:18]",), "bias": ("b.qkv[2:5]",)}
+    expected |= {"plain": ("whole",)}
+    pieces = pieces_of(parameters, tmp_path)
+    assert pieces == expected
+    (tmp_path / "config.json").write_text("{}", encoding="utf-8")
+    read_again(parameters, golden(parameters, tmp_path, pieces), tmp_path)
+
+
+def test_columns_and_rows_of_another_width_are_no_rows_of_a_tensor(tmp_path: Path) -> None:
+    save_file(FUSED, tmp_path / "model.safetensors")
+    for part in (FUSED["a.qkv"][:, :2].copy(), FUSED["a.qkv"][:2].reshape(-1), FUSED["a.qkv"][::2].copy()):
+        with pytest.raises(ParityError, match="not made of the checkpoint's"):
+            pieces_of({"w": part}, tmp_path)
 
 
 def simple(folder: Path, **changes: Any) -> tuple[Recording, dict[str, np.ndarray[Any, Any]]]:
@@ -182,6 +210,8 @@ def test_a_name_that_leads_out_is_not_followed(tmp_path: Path) -> None:
     ("changes", "says"),
     [
         ({"piece": ["d"]}, "ab is not in the checkpoint\n.*\n.*no d"),
+        ({"piece": ["c[0:2]"]}, r"ab is not in the checkpoint\n.*\n.*no c\[0:2\]"),
+        ({"piece": ["b[2:4]"]}, "ab is not in the checkpoint\n.*each once"),
         ({"piece": ["b"]}, "ab is not in the checkpoint\n.*each once"),
         ({"piece": ["c"]}, "ab has another shape than the golden says"),
         ({"dtype": pb.I64}, "c has another kind of numbers than the golden says"),

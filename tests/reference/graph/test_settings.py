@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 
-from qwen3_reference.graph.settings import EXPERTS, as_reference
+import pytest
+
+from qwen3_reference.graph.settings import EXPERTS, as_reference, unstretched
 from qwen3_reference.graph.tiny import tiny_model
 
 
@@ -27,3 +29,14 @@ def test_forwards_go_through_a_set_in_order_and_only_within() -> None:
     with as_reference(model):
         assert list(theirs["set"](["window", "full", "some"])) == ["full", "some", "window"]
     assert "set" not in theirs
+
+
+@pytest.mark.parametrize(("length", "kind"), [(9, "default"), (64, "default"), (65, "dynamic")])
+def test_dynamic_rope_is_as_it_stands_where_a_text_does_not_stretch_it(length: int, kind: str) -> None:
+    model = tiny_model(
+        "llama", settings={"rope_parameters": {"rope_type": "dynamic", "factor": 2.0, "rope_theta": 1e4}}
+    )
+    rope = model.model.rotary_emb
+    with unstretched(model, length):
+        assert rope.rope_type == kind
+    assert rope.rope_type == "dynamic"

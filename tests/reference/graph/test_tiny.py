@@ -17,6 +17,7 @@ import torch
 from torch import nn
 
 from qwen3_golden import ParityError, Recording, pb, read
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load
@@ -199,3 +200,14 @@ def test_keys_and_values_of_a_state_differ_in_width_and_clamps_are_reached() -> 
         model(**inputs)
     lowest, highest = min(low for low, _ in bounds), max(high for _, high in bounds)
     assert lowest < -limit and highest > limit
+
+
+@pytest.mark.slow  # an export each
+@pytest.mark.parametrize("family", ["nomic_bert", "youtu"])
+def test_what_a_load_splits_or_clears_is_found_in_the_files(family: str, tmp_path: Path) -> None:
+    golden = read(write_tiny(family, tmp_path / "it", floors=False))
+    weights = weights_of(golden, tmp_path)
+    loaded = dict(load(tmp_path / "it").named_parameters(remove_duplicate=False))
+    assert len(weights) > 10
+    for name, value in weights.items():
+        np.testing.assert_array_equal(np.asarray(value), loaded[name].numpy(), err_msg=name)

@@ -360,14 +360,29 @@ def addmms(draw: Any) -> Call:
     return [filled(draw, (len(weight),), elements=FINITE), x, np.ascontiguousarray(weight.T)], scales
 
 
+@st.composite
+def transforms(draw: Any) -> Call:
+    parts = [filled(draw, shape, elements=FINITE) for shape in [draw(FULL)] * 2]
+    x = parts[0] + 1j * parts[1]
+    dims = draw(st.lists(st.integers(0, x.ndim - 1), min_size=1, unique=True))
+    return [x, dims, draw(st.integers(0, 2)), draw(st.booleans())], {}
+
+
 EQUATIONS = ("bij,bjk->bik", "bhqd,bhkd->bhqk", "ij,j->i", "bi,bj->bij", "bij->bj", "ij,jk,kl->il")
+EQUATIONS += ("...qd,...kd->...qk", "...ij,jk->...ik", "i...,...j->...ij", "...i->...")
 
 
 @st.composite
 def einsums(draw: Any) -> Call:
     equation = draw(st.sampled_from(EQUATIONS))
     sizes = {name: draw(st.integers(1, 3)) for name in "bhijkldq"}
-    shapes = [tuple(sizes[name] for name in names) for names in equation.partition("->")[0].split(",")]
+    more = [draw(st.integers(1, 3)) for _ in range(draw(st.integers(0, 2)))]
+    shapes = []
+    for names in equation.partition("->")[0].split(","):
+        before, dots, behind = names.partition("...")
+        left_out = draw(st.integers(0, len(more)))
+        broadcast = [size if draw(st.booleans()) else 1 for size in more[left_out:]] if dots else []
+        shapes.append((*(sizes[name] for name in before), *broadcast, *(sizes[name] for name in behind)))
     return [equation, [filled(draw, shape, elements=FINITE) for shape in shapes]], {}
 
 
@@ -521,7 +536,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
         name: (unary(), getattr(aten, name))
         for name in (
             *("square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "cos", "sin", "tanh"),
-            *("erf", "sigmoid", "silu", "softplus"),
+            *("erf", "erfinv", "sigmoid", "silu", "softplus"),
         )
     },
     "gelu": (
@@ -534,6 +549,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "bmm": (batched(), aten.bmm),
     "addmm baddbmm": (addmms(), aten.addmm),
     "einsum": (einsums(), torch.einsum),
+    "_fft_c2c": (transforms(), aten._fft_c2c),
     "sum": (over(), aten.sum),
     "mean": (over(), aten.mean),
     "var": (variances(), aten.var),
@@ -617,9 +633,11 @@ def test_an_op_that_adds_adds_in_float32_where_it_is_asked_to(name: str, data: s
         [FLOAT32.lifted(part) for part in operand] if name == "einsum" and isinstance(operand, list) else operand
         for operand in narrow
     ]
+    if name == "_fft_c2c":
+        narrow[0] = operands[0].astype(np.complex64)
     with np.errstate(all="ignore"):
         actual = np.asarray(kernel.compute(FLOAT32, *narrow, **named))
         truth = np.asarray(kernel.compute(TRUTH, *operands, **named))
-    assert actual.dtype == np.float32
+    assert actual.dtype == (np.complex64 if name == "_fft_c2c" else np.float32)
     finite = np.isfinite(truth)
     np.testing.assert_allclose(actual[finite], truth[finite], rtol=1e-3, atol=1e-3)

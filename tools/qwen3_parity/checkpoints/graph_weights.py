@@ -13,6 +13,7 @@ from qwen3_golden import Array, ParityError, Recording, pb, refusals
 from qwen3_golden.dtypes import FLOATS
 from qwen3_golden.rules import is_plain_name
 from qwen3_reference.checkpoints.every_tensor import every_tensor
+from qwen3_reference.checkpoints.runs import overlap, piece_of, place_of
 from qwen3_reference.checkpoints.stored import Stored
 from qwen3_reference.checkpoints.weights import check_finite, checkpoint_message
 from qwen3_reference.checkpoints.widened import Widened
@@ -72,9 +73,8 @@ def weights_in(golden: Recording, directory: Path) -> Mapping[str, Array]:
     parts = {
         leaf.name: _parts(directory, leaf, stored, stated.get(leaf.name), default) for leaf in golden.graph.parameter
     }
-    check_finite(
-        {piece: stored[piece] for leaf in golden.graph.parameter for piece in _pieces(leaf) if _float(stored[piece])}
-    )
+    every = {piece: piece_of(stored, piece) for leaf in golden.graph.parameter for piece in _pieces(leaf)}
+    check_finite({piece: tensor for piece, tensor in every.items() if _float(tensor)})
     return Made(parts)
 
 
@@ -121,11 +121,11 @@ def _parts(
 ) -> tuple[Sequence[Stored], tuple[int, ...], pb.DType]:
     """The tensors of a parameter, its shape and its dtype in the run."""
     names = _pieces(leaf)
-    missing = [name for name in names if name not in stored]
-    if missing or len(set(names)) != len(names):
-        expected = f"{len(names)} tensors, each once: {', '.join(names[:4])}"
+    missing = [name for name in names if place_of(stored, name) is None]
+    if missing or overlap(stored, names):
+        expected = f"{len(names)} tensors or runs of them, each once: {', '.join(names[:4])}"
         raise _refuse(directory, f"{leaf.name} is not in the checkpoint", expected, f"no {', '.join(missing[:4])}")
-    tensors = [stored[name] for name in names]
+    tensors = [piece_of(stored, name) for name in names]
     shape, dtype = _said(leaf, stated, tensors, default)
     if prod(shape) != sum(tensor.bits.size for tensor in tensors) or (
         not leaf.piece and tensors[0].bits.shape != shape

@@ -1,0 +1,33 @@
+"""A model comes back from a folder as it was written, with the parameters that no folder has as numbers of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from qwen3_reference.graph.load import load
+from qwen3_reference.graph.tiny import tiny_inputs, tiny_model
+
+POSITIONS = "model.encoder.embed_positions.weight"
+
+
+def test_parameters_that_are_never_saved_are_buffers_with_the_same_numbers(tmp_path: Path) -> None:
+    model = tiny_model("marian")
+    assert POSITIONS in model._keys_to_ignore_on_save and POSITIONS in dict(model.named_parameters())
+    model.save_pretrained(tmp_path)
+    loaded = load(tmp_path)
+    buffers = dict(loaded.named_buffers())
+    assert POSITIONS in buffers and POSITIONS not in dict(loaded.named_parameters())
+    sinusoids = buffers[POSITIONS]
+    torch.testing.assert_close(sinusoids[1, :2], torch.sin(1 / 10000 ** (torch.arange(2) / 12)).float())
+    assert POSITIONS not in loaded.state_dict()
+    with torch.no_grad():
+        assert torch.isfinite(loaded(**tiny_inputs(loaded, 1)[0]).logits).all()
+
+
+def test_a_size_of_each_layer_is_read_back(tmp_path: Path) -> None:
+    model = tiny_model("gemma3n_text")
+    assert isinstance(model.config.intermediate_size, list)
+    model.save_pretrained(tmp_path)
+    assert load(tmp_path).config.intermediate_size == model.config.intermediate_size

@@ -1,0 +1,46 @@
+"""Sizes reach a configuration under whatever name its class has for them, and families with their own rules run."""
+
+from __future__ import annotations
+
+import pytest
+
+from qwen3_reference.graph.sizes import family, small
+from qwen3_reference.graph.tiny import tiny_model
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "name", "size"),
+    [
+        ("xlm", "emb_dim", "hidden_size", 24),
+        ("xglm", "attention_heads", "num_attention_heads", 6),
+        ("jetmoe", "kv_channels", "head_dim", 10),
+        ("bailing_hybrid", "num_experts_per_token", "num_experts_per_tok", 3),
+        ("inkling_text", "sliding_window_size", "sliding_window", 4),
+    ],
+)
+def test_a_key_that_only_its_class_maps_has_the_size_of_the_usual_name(
+    kind: str, key: str, name: str, size: int
+) -> None:
+    whole = family(kind)
+    assert type(whole).attribute_map[name] == key and getattr(whole, key) != size
+    assert getattr(small(whole, {}), key) == size
+
+
+@pytest.mark.parametrize(
+    "kind", ["mimo_v2_flash", "zamba2", "esm", "mobilebert", "neomme", "hrm_text", "gemma3n_text", "squeezebert"]
+)
+def test_a_family_with_rules_of_its_own_runs(kind: str) -> None:
+    assert sum(parameter.numel() for parameter in tiny_model(kind).parameters()) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["big_bird", "bigbird_pegasus"])
+def test_attention_is_what_a_short_text_makes_it(kind: str) -> None:
+    assert family(kind).attention_type == "block_sparse" and small(family(kind), {}).attention_type == "original_full"
+    assert small(family("funnel"), {}).attention_type == "relative_shift"
+
+
+def test_sizes_of_each_layer_are_small_and_differ_where_they_did() -> None:
+    whole = family("gemma3n_text")
+    assert small(whole, {}).intermediate_size == [40] * 4
+    whole.intermediate_size[0] *= 2
+    assert small(whole, {}).intermediate_size == [56, 40, 40, 40]
