@@ -153,8 +153,21 @@ FAMILIES: Mapping[str, Mapping[str, Any]] = {
 rule is a loop, take a minute each."""
 
 
-NAMED: tuple[str, ...] = ("afmoe", "bart", "ctrl", "deepseek_v4")
-"""Families of which nothing stands here but transformers' name: their sizes are those of `capture --tiny`."""
+NAMED = """
+    afmoe aria_text axk1 axk2 bitnet biogpt codegen cohere2_moe ctrl deepseek_v32 deepseek_v4 dots3_note emu3
+    exaone_moe falcon falcon_mamba flint gemma3n_text glm4_moe_lite glm_moe_dsa gpt_bigcode gpt_neo
+    gpt_neox_japanese gptj granite_swa granitemoe_swa hrm_text hy_v3 hy_v4 hyperclovax inkling_text internlm3
+    iquestcoder jais2 kolibri1 laguna lfm3 llama4_text mellum mimo_v2_flash minicpm3 minimax_m3_vl_text mllama
+    moshi mpt nanochat nemotron_h olmo_hybrid openai-gpt persimmon recurrent_gemma rwkv solar_open vaultgemma
+    xglm xlnet youtu zamba2 zaya
+    albert bert-generation big_bird camembert convbert data2vec-text deberta deberta-v2 distilbert electra ernie
+    esm esmc eurobert fnet gte ibert jina_embeddings_v3 layoutlm luke megatron-bert mobilebert modernvbert mpnet
+    mra nomic_bert rembert roberta-prelayernorm roc_bert roformer xlm-roberta xlm-roberta-xl modernbert-decoder
+    bart bigbird_pegasus blenderbot blenderbot-small m2m_100 marian mbart mvp pegasus plbart prophetnet t5 mt5
+    umt5 longt5 switch_transformers t5gemma nllb-moe led
+""".split()
+"""Families of which nothing stands here but transformers' name – decoders, encoders, encoder–decoders –, in the sizes of
+`capture --tiny`."""
 
 HEADS: Mapping[str, str] = {
     "qwen2_5_vl.Qwen2_5_VL": "TextModel",
