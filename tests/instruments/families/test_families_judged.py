@@ -12,7 +12,7 @@ pytest.importorskip("qwen3_reference.graph.stored", reason="goldens with a graph
 
 from detection.families.command import families
 from detection.families.measure import Family, measured
-from detection.families.models import FAMILIES
+from detection.families.models import FAMILIES, NAMED
 from detection.families.table import cells, markdown, remarks
 
 
@@ -23,6 +23,20 @@ def test_honest_runs_are_at_parity_and_mistakes_are_blamed_where_they_are(family
     assert row.honest >= 3 and row.mistakes >= 2
     assert not [*row.refused, *row.alarms, *row.missed, *row.astray, *row.innocent]
     assert row.worst_honest < 1 < row.smallest_wrong
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", NAMED)
+def test_a_family_of_which_nothing_stands_here_but_its_name_is_judged_as_well(family: str) -> None:
+    row = measured(family, few=3)
+    assert row.honest >= 1
+    assert not [*row.alarms, *row.missed, *row.innocent]
+    assert row.worst_honest < 1 < row.smallest_wrong
+
+
+def test_no_family_is_listed_twice() -> None:
+    packages = {family.partition(".")[0] for family in FAMILIES}
+    assert len({*NAMED}) == len(NAMED) and packages.isdisjoint(NAMED)
 
 
 ROWS = [
