@@ -72,10 +72,10 @@ def _honest(here: Family, run: Subject, judge: Judge, every: Sequence[honest.Hon
                 continue
             try:
                 candidate = judge.recorded(run.model, lambda steps=variation.steps: run.run(steps=steps))  # type: ignore[misc]
+                said = judge.said(candidate)
             except ParityError as error:
                 here.refused.append(f"{variation.name}: {_said(error)}")
                 continue
-        said = judge.said(candidate)
         here.honest += 1
         here.worst_honest = max(here.worst_honest, said.share)
         here.diagnose_seconds = max(here.diagnose_seconds, said.seconds)

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from math import prod
 from typing import NamedTuple
 
+import numpy as np
+
 from qwen3_golden import Array, ParityError, Recording, pb
 from qwen3_parity.judge.tap_verdict import HEADS
 from qwen3_parity.recording.slots import Forward
@@ -103,7 +105,10 @@ def cut_into_steps(
         raise misfit(golden, where, name, forward, bounds, batch, array.shape) from None
     for step in layout.steps:
         info = golden[name, step].info
-        yield Cut(step, laid if alone else _cut(laid, layout, info, _parts(info, batch), forward, bounds[step]))
+        part = laid if alone else _cut(laid, layout, _parts(info, batch), forward, bounds[step])
+        if not alone and part.size != prod(info.shape):  # what a state has compressed is no part of a longer one
+            raise misfit(golden, where, name, forward, bounds, batch, array.shape)
+        yield Cut(step, part if alone else part.reshape(tuple(info.shape)))
 
 
 def fits(shape: Sequence[int], name: str, layout: Wanted, order: Sequence[str] = (), *, by_name: bool = False) -> bool:
@@ -126,9 +131,7 @@ def _last_alone(shape: Sequence[int], name: str, layout: Wanted) -> list[Part]:
     return parts if prod(shape) == sizes[0] != sizes[1] else []
 
 
-def _cut(
-    laid: Array, layout: Wanted, info: pb.Tensor, parts: Sequence[Part], forward: Forward, bounds: tuple[int, int]
-) -> Array:
+def _cut(laid: Array, layout: Wanted, parts: Sequence[Part], forward: Forward, bounds: tuple[int, int]) -> Array:
     """A step's part of a tap; a case may keep the last of its rows alone."""
     start, stop = bounds
     slices = list[slice]()
@@ -139,7 +142,7 @@ def _cut(
             slices.append(slice(stop))
         else:
             slices.append(slice(max(start, stop - part.size) - forward.first, stop - forward.first))
-    return laid[tuple(slices)].reshape(tuple(info.shape))
+    return np.asarray(laid[tuple(slices)])
 
 
 def misfit(
