@@ -11,8 +11,11 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import qwen3_parity
-from qwen3_golden import Array, ParityError, read
+from qwen3_golden import Array, ParityError, Recording, pb, read, tensor
+from qwen3_golden.recording import plain_provenance
 from qwen3_parity import Case
+from qwen3_parity.recording.graph_steps import cut_into_steps
+from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parse_groups, parts_of
 
 QUERIES = [Part("batch", 3), Part("channel", 6), Part("query", 7), Part("channel", 10)]
@@ -164,3 +167,15 @@ def test_half_types_are_recorded_as_they_are(case: Case, tmp_path: Path) -> None
             recording["model.norm", step] = np.ones((BATCH, length, 24), np.float16)
     assert {item.array.dtype.name for item in read(recording.path) if item.info.name == "model.norm"} == {"float16"}
     assert sum(STEPS) == SLOTS
+
+
+def test_what_a_state_has_compressed_is_no_part_of_a_longer_forward_and_is_said_to_be_none() -> None:
+    """Seven keys are compressed to one in the first step, nine to two by a forward of all."""
+    shapes = [(2, 1, 7, 1), (2, 1, 1, 2), (2, 1, 1, 2)]
+    axes = ("batch", "channel", "query", "key")
+    taps = [tensor("state", np.zeros(shape, np.float32), step=step, axes=axes) for step, shape in enumerate(shapes)]
+    case = pb.Case(name="compressed", mode=pb.GRAPH, steps=[7, 1, 1])
+    golden = Recording(case, plain_provenance("qwen3_reference"), pb.Run(), taps)
+    bounds = [(0, 7), (7, 8), (8, 9)]
+    with pytest.raises(ParityError, match="its shape is not that of state"):
+        list(cut_into_steps(np.zeros((2, 1, 9, 2)), golden, "state", Forward(0, 0, 9), bounds, 2, "state"))
