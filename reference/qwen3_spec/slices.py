@@ -30,6 +30,8 @@ _HELD = 64 << 20
 """Bytes of units, and of what they are units of, that are held: a diagnosis asks for those of wrong taps thrice."""
 _CHOOSES = frozenset({"topk", "sort", "max.dim", "min.dim"})
 """Ops that give values and the indices at which they stood."""
+_AS_IT_IS = frozenset({"_to_copy", "clone", "contiguous", "alias", "detach"})
+"""Ops that leave indices what they are."""
 
 
 class _Unit(NamedTuple):
@@ -216,8 +218,10 @@ def _computes(node: Node) -> bool:
 
 
 def chooser(graph: Graph, value: int) -> int | None:
-    """The number of the op that chose these indices; None for a value that is no such choice."""
+    """The number of the op that chose these indices, cast or not; None for a value that is no such choice."""
     node = graph.node(value)
+    while node is not None and node.op.partition(".")[0] in _AS_IT_IS and isinstance(node.operands[0], Ref):
+        node = graph.node(node.operands[0].value)
     if node is None or node.op != "getitem" or node.operands[1] != 1 or not isinstance(node.operands[0], Ref):
         return None
     maker = graph.node(node.operands[0].value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,15 @@ def test_a_recorded_choice_is_what_follows_is_computed_with() -> None:
     assert chooser(GRAPH, 9) == 7 and chooser(GRAPH, 8) is None and chooser(GRAPH, 0) is None
     assert (of({6: scores}).value(10) == 4).all()
     assert (of({6: scores, 9: picked}, choices={7: picked}).value(10) == 2).all()
+
+
+def test_indices_that_were_cast_are_the_choice_that_they_are_of() -> None:
+    """A sparse attention's indexer gives int32."""
+    first = len(GRAPH.leaves) + len(GRAPH.nodes)
+    cast = Node("_to_copy.default", (Ref(9),), {"dtype": "int32"}, "int32", (4, 1), "", ())
+    added = Node("add.Tensor", (Ref(9), 1), {}, "int64", (4, 1), "", ())
+    graph = replace(GRAPH, nodes=(*GRAPH.nodes, cast, added))
+    assert chooser(graph, first) == 7 and chooser(graph, first + 1) is None
 
 
 def test_a_row_lends_its_unit_to_an_element_that_drew_none() -> None:

@@ -17,6 +17,8 @@ from qwen3_spec.graph import Ref
 from qwen3_spec.slices import chooser
 
 _MOST_OPS = 4
+_HIDDEN = -1e30
+"""A score from which down on a key is hidden."""
 _SURELY_RIGHT = 0.35
 """The share of a headroom by few draws up to which no more are needed: by all of them it is at most twice as large."""
 
@@ -93,20 +95,21 @@ def regret(scores: Array, unit: Array, taken: Array) -> Array:
     """How much larger the largest score that was left out is than each that was taken, in units, along the last axis.
 
     scores, unit: [..., size]; taken: [..., choices], indices, in any order. Infinite for an index twice or out of
-    range, and where a score is NaN.
+    range, and where a score is NaN. Where all that are not hidden are taken, whatever else is chosen has no regret.
     """
     size = scores.shape[-1]
     inside = (taken >= 0) & (taken < size)
-    index = np.where(inside, taken, 0).astype(np.int64)
-    chosen = np.zeros(scores.shape, bool)
+    index = np.where(inside, taken, size).astype(np.int64)  # behind the last, where nobody stands
+    chosen = np.zeros((*scores.shape[:-1], size + 1), bool)
     np.put_along_axis(chosen, index, True, -1)
-    twice = (np.sort(index, -1)[..., 1:] == np.sort(index, -1)[..., :-1]).any(-1, keepdims=True)
-    best = np.where(chosen, -np.inf, scores).max(-1, keepdims=True)
-    scored = np.take_along_axis(scores, index, -1)
+    twice = (np.sort(taken, -1)[..., 1:] == np.sort(taken, -1)[..., :-1]).any(-1, keepdims=True)
+    best = np.where(chosen[..., :size], -np.inf, scores).max(-1, keepdims=True)
+    scored = np.take_along_axis(np.concatenate([scores, np.zeros_like(scores[..., :1])], -1), index, -1)
     spread = np.hypot(unit.max(-1, keepdims=True), np.abs(scores).max(-1, keepdims=True) * 2.0**-24)
     with np.errstate(all="ignore"):  # scores may be all 0, or infinite
         errors = np.where(scored >= best, 0.0, (best - scored) / spread)
-    return np.where(inside & ~twice & ~np.isnan(errors), errors, np.inf)
+    wrong = ~inside & (best > _HIDDEN)
+    return np.where(wrong | twice | np.isnan(errors), np.inf, np.where(inside, errors, 0.0))
 
 
 def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
