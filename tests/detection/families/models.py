@@ -229,7 +229,6 @@ NAMED = [
     "eurobert",
     "fnet",
     "gte",
-    "ibert",
     "jina_embeddings_v3",
     "layoutlm",
     "luke",
@@ -261,10 +260,8 @@ NAMED = [
     "mt5",
     "umt5",
     "longt5",
-    "switch_transformers",
     "t5gemma",
     "nllb-moe",
-    "led",
 ]
 """Families of which nothing stands here but transformers' name, in the sizes of `capture --tiny`: decoders, encoders,
 encoder–decoders.

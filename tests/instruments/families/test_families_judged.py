@@ -25,8 +25,15 @@ def test_honest_runs_are_at_parity_and_mistakes_are_blamed_where_they_are(family
     assert row.worst_honest < 1 < row.smallest_wrong
 
 
+FLATTENED = pytest.mark.xfail(strict=True, reason="experts of all rows in one axis: padding is not known there")
+    strict=True, reason="all experts' rows in one axis: padding's are not known, and SDPA's differ"
+)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("family", NAMED)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=FLATTENED) if name == "llama4_text" else name for name in NAMED]
+)
 def test_a_family_of_which_nothing_stands_here_but_its_name_is_judged_as_well(family: str) -> None:
     row = measured(family, few=3)
     assert row.honest >= 1

@@ -19,13 +19,14 @@ from test_recurrences import honest, region
 from detection.ported.row import rows
 from detection.ported.run import judged
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Edit, Free
+from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike
+from qwen3_parity.diagnosis.edits.sites import of_line
 from qwen3_parity.diagnosis.edits.words import short
 
 MOE = "model/qwen3_moe_dense_layers"
@@ -107,6 +108,13 @@ def test_a_sum_is_the_same_op_in_the_first_layer_whose_residual_another_op_makes
         (value,) = first.at(site)
         node = first.node(value)
         assert node is not None and (node.op, node.lines[-1].number) == (site.op, site.number)
+
+
+def test_a_part_of_a_split_is_no_other_part_of_its_line() -> None:
+    """They are of one kind and line, and told apart by their number."""
+    first, second = (Site("a.py", 3, "getitem", (f"split:{3}", repr(part))) for part in (0, 1))
+    assert of_line(first, {second: [7]}) == []
+    assert of_line(first._replace(op="mul.Tensor"), {second._replace(op="mul.Tensor"): [7]}) == [7]
 
 
 def test_no_source_follows_from_the_value_itself() -> None:

@@ -42,9 +42,11 @@ def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:
 
 def of_line(site: Site, sites: Mapping[Site, list[int]]) -> list[int]:
     """The values of the one op of its kind in a site's line, which reads what another op makes: as the first layer."""
+    if not site.file or site.op in _BY_INDEX:
+        return []
     line = site._replace(operands=())
     alike = [values for each, values in sites.items() if each._replace(operands=()) == line]
-    return alike[0] if site.file and len(alike) == 1 else []
+    return alike[0] if len(alike) == 1 else []
 
 
 def alone(site: Site, back: int) -> Site:
