@@ -26,8 +26,6 @@ def test_honest_runs_are_at_parity_and_mistakes_are_blamed_where_they_are(family
 
 
 FLATTENED = pytest.mark.xfail(strict=True, reason="experts of all rows in one axis: padding is not known there")
-    strict=True, reason="all experts' rows in one axis: padding's are not known, and SDPA's differ"
-)
 
 
 @pytest.mark.slow
