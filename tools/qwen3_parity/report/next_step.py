@@ -86,7 +86,8 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
     known = next((fault for fault in faults if fault.is_known), None)
     if known is not None:
         first = known.explanations[0]
-        return _fix(first.name, [first.place], first.fix, check)
+        line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
+        return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
     for parameter in diagnosis.parameters:
         return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
     for fault in faults:
