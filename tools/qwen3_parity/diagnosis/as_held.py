@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from qwen3_golden import Array, pattern_of
@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.findings.structure.weights import ANOTHERS, UNKNOWN,
 from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.as_loaded import AS_LOADED
 from qwen3_parity.mistakes.parameters import held_names, held_rows
+from qwen3_parity.slices.network import Network
 
 _TOLD = 0.99
 """The part of the rows that a structure must give to be what the explanation is called."""
@@ -34,6 +35,14 @@ def as_held(explanation: Explanation, values: Values) -> Explanation:
     loaded = {name: rows for name, rows in every.items() if rows is not None}
     name, says = in_words(loaded, values.weights)
     return replace(explanation, name=name, says=says)
+
+
+def held_whole(names: Iterable[str], network: Network) -> dict[str, Array]:
+    """Those of a graph's parameters that the candidate's recording has whole, as it holds them."""
+    rows = {name: held_rows(name, network.candidate) for name in names}
+    return {
+        name: held for name, held in rows.items() if held is not None and held.shape == network.parameter(name).shape
+    }
 
 
 def in_words(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.diagnosis.right_as_held import parameters_of, right_as_held
+from qwen3_parity.diagnosis.right_as_held import right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
@@ -85,16 +85,17 @@ def diagnose_by_graph(
 
 
 def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[str, Array]) -> list[ParameterFault]:
-    """The parameters with other bytes that no fault explains which reads them."""
+    """The parameters with other bytes: of wrong places those that such a one reads and no mistake explains.
+
+    What right places read is right in the form that it is loaded in.
+    """
     network = judged.network
-    if network is None:
-        return []
-    every = parameter_faults(network.candidate, network.golden, weights)
-    explained = [fault for fault in faults if fault.is_known and not fault.left] if every else []
-    read = {
-        name for fault in explained for name in parameters_of(((x.name, x.step) for x in fault.fault.wrong), network)
-    }
-    return [parameter for parameter in every if parameter.name not in read]
+    every = [] if network is None else parameter_faults(network.candidate, network.golden, weights)
+    if network is None or not every or not faults:
+        return every
+    puzzling = (fault for fault in faults if fault.left or not fault.is_known)
+    read = network.parameters_of(network.graph.taps[x.name, x.step] for fault in puzzling for x in fault.fault.wrong)
+    return [parameter for parameter in every if parameter.name in read]
 
 
 def pattern(name: str) -> str:

@@ -41,6 +41,16 @@ class Network:
         """The number of a tap's value."""
         return self.graph.taps[item.key]
 
+    def parameters_of(self, values: Iterable[int]) -> list[str]:
+        """The parameters that values read beside the nearest recorded ones, in the graph's order."""
+        nodes = (self.graph.node(node) for value in values for node in self.slices.order(value))
+        leaves = {read for node in nodes if node is not None for read in node.reads}
+        return [name for name in self.graph.parameters if self.graph.leaves[name] in leaves]
+
+    def parameter(self, name: str) -> Array:
+        """The checkpoint's numbers of a parameter."""
+        return np.asarray(self.slices.leaves[self.graph.leaves[name]])
+
     @cached_property
     def config(self) -> Mapping[str, Any]:
         """The model's config.json; empty where the golden has none that is one."""
