@@ -60,6 +60,11 @@ class Subject:
             return float("inf")
         return float((results.double() - clean.double())[real].abs().max() / clean[real].abs().max())
 
+    @property
+    def is_float32(self) -> bool:
+        """Whether the parameters are in float32."""
+        return all(parameter.dtype == torch.float32 for parameter in self.model.parameters())
+
     @cached_property
     def clean(self) -> torch.Tensor:
         """What the model as it is gives."""
