@@ -28,8 +28,6 @@ _TOLD, _AFTERWARDS, _ANY = 0.95, 0.5, 0.05
 """What is told by a weight that positions determine, by one that was loaded as stored, by one that always fits."""
 ANOTHERS = "weight.other_tensor"
 """What a weight is called that is another tensor of the checkpoint, as it is or in a form that is known."""
-_SURELY = 0.99
-"""The part below which integers are read off the weight itself: a form's may be rounded to the other side."""
 _ALIKE = 0.9
 """The least cosine of a weight as loaded with the tensor that it was made of."""
 UNKNOWN = "weight.unknown"
@@ -114,7 +112,7 @@ def _structure(product: Product) -> Finding | None:
 def _in_a_form(product: Product) -> Finding | None:
     for form in _FORMS:
         if (fits := form(product)) is not None:
-            name, says, share = fits if fits[2] >= _SURELY else decoded(product) or fits
+            name, says, share = fits
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
             return Finding(name, f"{says}{_told_by(product)}{after}", share)
     return None
