@@ -220,9 +220,9 @@ def _computes(node: Node) -> bool:
 def chooser(graph: Graph, value: int) -> int | None:
     """The number of the op that chose these indices, cast or not; None for a value that is no such choice."""
     node = graph.node(value)
-    while node is not None and node.op.partition(".")[0] in _AS_IT_IS and isinstance(node.operands[0], Ref):
-        node = graph.node(node.operands[0].value)
-    if node is None or node.op != "getitem" or node.operands[1] != 1 or not isinstance(node.operands[0], Ref):
+    while node is not None and node.op.partition(".")[0] in _AS_IT_IS and node.reads:
+        node = graph.node(node.reads[0])
+    if node is None or node.op != "getitem" or node.operands[1:2] != (1,) or not isinstance(node.operands[0], Ref):
         return None
     maker = graph.node(node.operands[0].value)
     if maker is None or _CHOOSES.isdisjoint((maker.op, maker.op.partition(".")[0])):

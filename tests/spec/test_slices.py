@@ -85,6 +85,12 @@ def test_indices_that_were_cast_are_the_choice_that_they_are_of() -> None:
     assert chooser(graph, first) == 7 and chooser(graph, first + 1) is None
 
 
+@pytest.mark.parametrize("op", ["_to_copy.default", "getitem"])
+def test_an_op_without_its_operands_chooses_nothing(op: str) -> None:
+    graph = replace(GRAPH, nodes=(*GRAPH.nodes, Node(op, (), {}, "int64", (4, 1), "", ())))
+    assert chooser(graph, len(GRAPH.leaves) + len(GRAPH.nodes)) is None
+
+
 def test_a_row_lends_its_unit_to_an_element_that_drew_none() -> None:
     truth = of({5: np.asarray([[0.0, 1.0]] * 4, np.float32)}).value(6)
     unit = of({5: np.asarray([[0.0, 1.0]] * 4, np.float32)}).unit(6, truth, ALL)

@@ -99,13 +99,13 @@ def _quickly() -> Iterator[None]:
 
 def _decomposed(program: torch.export.ExportedProgram) -> torch.export.ExportedProgram:
     """The same with the ops that nothing here computes made of those that torch itself makes them of."""
-    theirs = torch.export.default_decompositions()
     for _ in range(_DEEPEST):
         targets = {node.target for node in program.graph.nodes if isinstance(node.target, torch._ops.OpOverload)}
-        unknown = {op: theirs[op] for op in targets if kernel_of(_name(op)) is None and op in theirs}
-        if not unknown:
+        unknown = [op for op in targets if kernel_of(_name(op)) is None]
+        theirs = torch.export.default_decompositions() if unknown else {}
+        if not (known := {op: theirs[op] for op in unknown if op in theirs}):
             break
-        program = program.run_decompositions(unknown)
+        program = program.run_decompositions(known)
     return program
 
 

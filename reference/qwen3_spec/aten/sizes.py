@@ -114,6 +114,13 @@ def _expand(x: Array, shape: Sequence[int], **_: Any) -> int:
     return prod(old if size == -1 else size for size, old in zip(shape, before, strict=True))
 
 
+def _unfold(x: Array, axis: int, size: int, step: int) -> int:
+    if size < 1 or step < 1:
+        raise ValueError("runs of neighbours have a length and a step")
+    length = int(x.shape[axis])
+    return x.size // max(length, 1) * max((length - size) // step + 1, 0) * size
+
+
 def _repeat(x: Array, counts: Sequence[int]) -> int:
     return prod(counts) * x.size
 
@@ -237,6 +244,7 @@ _RULES: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(("full", "zeros", "ones"), _shaped),
     **dict.fromkeys(("new_full", "new_zeros", "new_empty", "new_ones"), _shaped_as),
     "expand": _expand,
+    "unfold": _unfold,
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "topk": _topk,

@@ -616,6 +616,14 @@ def test_an_op_gives_what_torch_gives(name: str, data: st.DataObject) -> None:
     assert count <= elements(name, operands, named)
 
 
+@pytest.mark.parametrize(
+    ("op", "operands", "count"),
+    [("unfold.default", [0, 500, 1], 501 * 500), ("_fft_c2c.default", [[0], 0, True], 1000 * 1000)],
+)
+def test_ops_that_make_much_of_little_say_how_much(op: str, operands: list[Any], count: int) -> None:
+    assert elements(op, [np.ones(1000, np.complex128), *operands], {}) >= count
+
+
 def test_every_op_has_a_case_and_every_case_an_op() -> None:
     assert BY_OP.keys() == KERNELS.keys()
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from qwen3_golden import Array, pattern_of
 from qwen3_parity.blame.values import Values
-from qwen3_parity.diagnosis.explanation import Explanation
+from qwen3_parity.diagnosis.explanation import LAYER, Explanation
 from qwen3_parity.diagnosis.findings.structure.decoded import IN_BLOCKS
 from qwen3_parity.diagnosis.findings.structure.narrowed import ROUNDED_WEIGHT
 from qwen3_parity.diagnosis.findings.structure.weights import ANOTHERS, UNKNOWN, structure_of
@@ -21,7 +20,6 @@ _TOLD = 0.99
 """The part of the rows that a structure must give to be what the explanation is called."""
 _MOST = 48
 """Weights whose structure is looked for."""
-_LAYER = re.compile(r"\.(\d+)\.")
 
 
 def as_held(explanation: Explanation, values: Values) -> Explanation:
@@ -84,7 +82,7 @@ def _listed(labels: Sequence[str], every: Collection[str]) -> str:
 
 def _in_layers(names: Sequence[str]) -> str:
     """Of which layers parameters are, in words; "" of those in none."""
-    numbers = [int(match[1]) for name in names if (match := _LAYER.search(name))]
+    numbers = [int(match[1]) for name in names if (match := LAYER.search(name))]
     return f" of layer{'s' * (len(numbers) > 1)} {ranges(numbers)}" if numbers else ""
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -40,6 +40,7 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Line
 
+_T = TypeVar("_T")
 _HIDDEN = 4
 """Taps to record next that are named."""
 _LINES = 6
@@ -68,20 +69,32 @@ def diagnose_by_graph(
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        elsewhere = misplaced([fault for fault, _ in _by_place(judged.alone)], judged, weights)
-        faults = right_as_held(_faults(judged, search, int(effort * ENOUGH), elsewhere), judged, weights)
+        places = [fault for fault, _ in _by_place(judged.alone)]
+        elsewhere = _or_else(lambda: misplaced(places, judged, weights), list[Misplaced](), search, "misplaced taps")
+        faults = _faults(judged, search, int(effort * ENOUGH), elsewhere)
+        faults = _or_else(lambda: right_as_held(faults, judged, weights), faults, search, "the loaded weights")
     verdicts = with_readers_right(verdicts, elsewhere)
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
     means = [] if faults or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
-    if means and (padding := _padding(judged, search)) is not None:
+    padding = _or_else(lambda: at_padding(judged), None, search, "padding") if means else None
+    if padding is not None:
         there, sentence = padding
         means = [sentence]
         with threadpool_limits(1, user_api="blas"):
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
-    places = [each.fault for each in elsewhere]
-    return Diagnosis(verdicts, alone, faults, places, parameters, failures=search.failures, meaning=means)
+    not_there = [each.fault for each in elsewhere]
+    return Diagnosis(verdicts, alone, faults, not_there, parameters, failures=search.failures, meaning=means)
+
+
+def _or_else(look: Callable[[], _T], otherwise: _T, search: Search, words: str) -> _T:
+    """What a look gives; whatever it comes by, the verdict stands, and the answer says what could not be looked at."""
+    try:
+        return look()
+    except Exception as error:  # a recording may hold anything
+        search.failures.append(f"harness bug: {words} could not be looked at: {type(error).__name__}: {error}")
+        return otherwise
 
 
 def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[str, Array]) -> list[ParameterFault]:
@@ -164,19 +177,10 @@ def _searched(
     *,
     new: bool = True,
 ) -> Searched:
-    try:
+    def explained() -> Searched:
         return explain(fault, network, known, until, search.over, new=new, passed=passed)
-    except Exception as error:  # whatever an edit does, the verdict stands
-        search.failures.append(f"harness bug: the edits of {fault.place} failed: {type(error).__name__}: {error}")
-        return Searched()
 
-
-def _padding(judged: Judged, search: Search) -> tuple[Judged, str] | None:
-    try:
-        return at_padding(judged)
-    except Exception as error:  # whatever stands at padding, the verdict stands
-        search.failures.append(f"harness bug: padding could not be looked at: {type(error).__name__}: {error}")
-        return None
+    return _or_else(explained, Searched(), search, f"the edits of {fault.place}")
 
 
 def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: Collection[int]) -> list[_Place]:

@@ -18,6 +18,7 @@ from qwen3_parity.mistakes.parameter_forms import forms, fused
 from qwen3_parity.mistakes.ranks import PLAIN, Rank
 from qwen3_spec.site import Site
 
+_LARGEST = float(np.finfo(np.float32).max)
 _LAYER = re.compile(r"\.layers\.(\d+)\.")
 Find = Callable[[Site], "str | None"]
 """The tensor that a site would be given; None where there is none."""
@@ -62,11 +63,11 @@ def held_names(candidate: Recording) -> list[str]:
 def held_rows(name: str, candidate: Recording) -> Array | None:
     """The first rows of a parameter as the candidate holds it, `[row, …]` in float64.
 
-    None where its recording has none, or what is no number: nothing can be computed with it.
+    None where its recording has none, or what is no number of float32: nothing can be computed with it.
     """
     item = candidate.get(f"{PARAMETER}{name}", 0)
     rows = None if item is None or not item.is_float else np.asarray(item.values(), np.float64)
-    return rows if rows is not None and np.isfinite(rows).all() else None
+    return rows if rows is not None and bool((np.abs(rows) <= _LARGEST).all()) else None
 
 
 def loaded_as_stored(site: Site) -> bool:

@@ -223,13 +223,14 @@ def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.Mon
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("look", ["explain", "misplaced", "right_as_held"])
 def test_a_search_that_fails_is_told_as_ours_and_the_verdict_stands(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    look: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: Any, **__: Any) -> Any:
         raise ValueError("inhomogeneous")
 
-    monkeypatch.setattr(by_graph, "explain", fails)
+    monkeypatch.setattr(by_graph, look, fails)
     model = network()
     model.model.layers[1].mlp.down_proj.register_forward_hook(lambda _, __, y: 2 * y)
     diagnosis = diagnosed(model, tmp_path)
