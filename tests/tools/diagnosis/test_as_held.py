@@ -66,6 +66,12 @@ def test_a_norms_weight_is_anothers_or_the_checkpoints_plus_or_times_a_number(
     assert finding is not None and (finding.name, finding.says) == (name, says)
 
 
+@pytest.mark.filterwarnings("error")
+def test_a_bias_of_zeros_that_holds_something_has_no_factor() -> None:
+    biases = {f"layers.{n}.proj.bias": np.zeros(32) + n for n in range(2)}
+    assert structure_of("layers.0.proj.bias", RNG.normal(size=32), biases) is None
+
+
 @pytest.mark.parametrize(("bits", "words"), [(7, "bfloat16"), (3, "float8 (e4m3)")], ids=["bfloat16", "float8"])
 def test_numbers_that_are_rounded_by_themselves_are_said_to_be(bits: int, words: str) -> None:
     def rounded(weight: Array) -> Array:

@@ -31,8 +31,11 @@ def vector(stored: Array, held: Array) -> tuple[str, str] | None:
     for words, narrow in _narrow(stored):
         if np.array_equal(narrow, held):
             return ROUNDED_WEIGHT, f"its weight is rounded to {words}"
-    for says, parts in (("plus", held - stored), ("times", held / np.where(stored == 0, np.nan, stored))):
-        number = float(np.nanmedian(parts))
+    changes = {"plus": held - stored}
+    if (stored != 0).all():
+        changes["times"] = held / stored
+    for says, parts in changes.items():
+        number = float(np.median(parts))
         if (np.abs(parts - number) <= _SAME * (np.abs(held) + np.abs(number))).all():
             return _NAMES[says], f"its weight is the checkpoint's {says} {number:.7g}"
     return None
