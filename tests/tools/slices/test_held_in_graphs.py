@@ -62,6 +62,7 @@ def diagnosed(every: Recording, level: str) -> Diagnosis:
     return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS))
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_an_engine_in_few_bits_holds_numbers_in_few_bits_and_nothing_else_is_otherwise(
@@ -72,6 +73,7 @@ def test_an_engine_in_few_bits_holds_numbers_in_few_bits_and_nothing_else_is_oth
     assert summary(diagnosis.faults).endswith("as a lossy engine does; nothing else is otherwise")
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_zero_points_that_are_off_in_a_single_layer_are_not_cleared_with_the_rest(
