@@ -59,7 +59,7 @@ def _pairs(tap: WrongTap, key: Key, form: Form, at: Array) -> tuple[Array, Array
             break
         limits = tap.limits * np.maximum(1, np.abs(guess) / usual)  # larger numbers round to more
         off = np.asarray(tap.judged & ~(np.abs(tap.actual - guess) <= limits))
-        left = form.of(off).any(axis=(2, 3))
+        left = np.asarray(form.of(off).any(axis=(2, 3)))
         pairs += [(int(number), len(of)) for number in np.flatnonzero(~left[tuple(at.T)])]
         of.append(place)
     return np.array(pairs, np.int64).reshape(-1, 2), np.array(of, np.int64).reshape(-1, 2)
