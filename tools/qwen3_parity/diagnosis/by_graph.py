@@ -33,6 +33,7 @@ from qwen3_parity.diagnosis.right_as_held import right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import Network
@@ -248,7 +249,7 @@ def _cells(part: Alone, network: Network) -> Cells:
     wrong, counts = part.cells > headroom("slice").max, counted(item, network.golden)
     if wrong.shape != counts.shape:  # another shape, or its last rows alone
         wrong = np.zeros(counts.shape, bool)
-    return Cells(*item.key, tuple(item.info.axes), wrong, counts)
+    return Cells(*item.key, axes_of(item), wrong, counts)
 
 
 def _lines(network: Network, value: int, wrong: Sequence[Alone]) -> Sequence[Finding]:

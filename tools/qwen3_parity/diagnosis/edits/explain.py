@@ -77,15 +77,28 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
 
 
 def _read_by_others(edit: Edit, target: Target, passed: Collection[int]) -> Written | None:
-    """The line that reads a recorded value, where another tap that is right reads it, too; None for other edits."""
+    """The line of an edit of what another tap reads, too, and rightly so, with the line that reads it otherwise."""
     region = target.region
-    values = [value for site in edit.changes for value in (() if site.file else region.at(site))]
-    if len(values) != 1 or len(edit.changes) != 1 or values[0] not in region.network.slices.recorded:
+    values = [value for site in edit.changes for value in region.at(site)]
+    if len(values) != 1 or len(edit.changes) != 1:
         return None
-    if not any(values[0] in region.network.slices.reads(value) for value in passed if value != region.value):
-        return None
-    readers = region.users.get(values[0], ())
-    return read_line(region, readers[0], values[0]) if readers else None
+    slices, readers = region.network.slices, region.users.get(values[0], ())
+    beside = [value for value in passed if value != region.value]
+    if region.node(values[0]) is None:
+        shared = values[0] in slices.recorded and any(values[0] in slices.reads(value) for value in beside)
+        return read_line(region, readers[0], values[0]) if shared and readers else None
+    inside = (value for value in beside if values[0] in slices.order(value))
+    spoiled = next((value for value in inside if _is_spoiled(edit, value, region.network)), None)
+    readers = [] if spoiled is None else [each for each in readers if each not in slices.order(spoiled)]
+    reader = read_line(region, readers[0], values[0]) if readers else None
+    return None if reader is None or edit.line is None else edit.line._replace(reader=reader.line)
+
+
+def _is_spoiled(edit: Edit, value: int, network: Network) -> bool:
+    """Whether a right tap would be wrong with an edit."""
+    key = next(key for key, tap in network.graph.taps.items() if tap == value)
+    at = target(network, *key)
+    return at is not None and at.spoiled_by(edit)
 
 
 def _called_here(written: Written, edit: Edit, target: Target) -> Written:

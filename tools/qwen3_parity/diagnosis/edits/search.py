@@ -14,6 +14,7 @@ from qwen3_parity.diagnosis.edits.pairs import beside, pairs
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike, in_later_steps, single
+from qwen3_parity.diagnosis.edits.solved import solved
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
@@ -91,7 +92,11 @@ def search(
     for edits in _stages(first, known, taps.from_step) if new else (known,):
         if any(each.said.whole and not each.is_nonsense for each in fitting):
             alone = replace(taps, until=int(_ALONE * until))
-        fitting = sorted((*fitting, *_fitting(edits, first, alone, said, fitting)), key=lambda each: each.order)
+        for alike_plain in _by_rank(edits):
+            new_fits = _fitting(alike_plain, first, alone, said, fitting)
+            fitting = sorted((*fitting, *new_fits), key=lambda each: each.order)
+            if alone.over() or _is_unrivalled(fitting):
+                break
         if alone.over() or _is_all_explained(fitting):
             break
     if new and not taps.over():
@@ -158,6 +163,23 @@ def _is_all_explained(fitting: Sequence[Fitting]) -> bool:
     return best is not None and best.reproduced == best.of
 
 
+def _is_unrivalled(fitting: Sequence[Fitting]) -> bool:
+    """Whether no edit that is less plain can come before the best: it gives all of every wrong tap, and spoils none."""
+    best = fitting[0].said if fitting else None
+    return best is not None and best.whole == best.of and not best.contradicted
+
+
+def _by_rank(edits: Iterable[Edit]) -> Iterable[Iterable[Edit]]:
+    """The edits of a list by their rank, the plainest first; what is made as it is asked for in its own order."""
+    if not isinstance(edits, list):
+        return (edits,)
+    return (list(alike_plain) for _, alike_plain in groupby(sorted(edits, key=_rank), key=_rank))
+
+
+def _rank(edit: Edit) -> tuple[Rank, bool]:
+    return edit.rank, edit.name == "edit.rounded"  # those that round come last: there is a dozen for every op
+
+
 def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> Iterator[tuple[Nearness, Edit]]:
     """The edits that give the first wrong tap and do not say what was `said` before; it grows by what they say."""
     for edit in edits:
@@ -178,7 +200,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     if step:
         yield in_later_steps(_plain(every), step)
     if len(region.order) < _LONG:
-        yield _plain(every)
+        yield [*_plain(every), *solved(first, step)]
         yield from _further(every, first, single(every, region))
         of_tokens, in_one_place = recurring(region)
         yield _plain(of_tokens)
@@ -206,9 +228,8 @@ def _is_near(edit: Edit | Free, region: Region) -> bool:
 
 
 def _plain(every: Sequence[Edit | Free]) -> list[Edit]:
-    """Edits of plain and of rare kinds; those that round come last: there is a dozen for every op."""
-    plain = [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind <= Kind.RARE]
-    return sorted(plain, key=lambda edit: edit.name == "edit.rounded")
+    """Edits of plain and of rare kinds."""
+    return [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind <= Kind.RARE]
 
 
 def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit]) -> Iterator[Iterable[Edit]]:
@@ -218,6 +239,14 @@ def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit])
     rarer = [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind > Kind.RARE]
     rarer.sort(key=lambda edit: edit.rank)
     yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
+
+
+def _in_part(fits: Sequence[Nearness]) -> str:
+    """The part of the taps that an edit is made in, where it is not made in all of them."""
+    parts = list(dict.fromkeys(each.part for each in fits))
+    if not any(parts):
+        return ""
+    return f", in {parts[0]} alone" if len(parts) == 1 else ", in a part of each tap alone"
 
 
 def _cost(site: Site) -> int:
@@ -234,7 +263,7 @@ def _everywhere(
     contradicting = tuple(target.region.key for target in passing if target.spoiled_by(edit))
     said = Explanation(
         edit.name,
-        edit.says,
+        edit.says + _in_part(fits),
         fix="as the checkpoint and the case have it",
         place="",
         share=max(each.share for each in fits),

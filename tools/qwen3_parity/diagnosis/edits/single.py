@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.edits.words import line_of
 from qwen3_parity.mistakes.ranks import COMBINED, Kind
 
 _THREE = 3
+_BUT_FIRST = "in every step but the first"
 
 
 def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
@@ -32,11 +33,11 @@ def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
 
 def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
     """Edits from a step on, where those before it are right: parameters are one for all steps, and left out."""
-    where = "in every step but the first" if step == 1 else f"from step {step} on"
+    where = _BUT_FIRST if step == 1 else f"from step {step} on"
     for edit in edits:
         if all(site.file for site in edit.changes):
             changes = {later(site, step): change for site, change in edit.changes.items()}
-            says = edit.says if edit.says.endswith(where) else f"{edit.says}, {where}"
+            says = f"{edit.says.removesuffix(_BUT_FIRST).rstrip(', ')}, {where}"
             yield replace(edit, says=says, changes=changes)
 
 

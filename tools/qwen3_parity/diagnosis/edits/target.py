@@ -14,7 +14,9 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.judge.tap_verdict import last_rows_of
+from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.judge import in_units, measure, share_of
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
@@ -27,6 +29,10 @@ _NOTHING_BESIDE = 1e-4
 """The part of the error that its units may be, however wide: what comes so near is no chance."""
 _NEARER, _NEAREST = 0.9, 6
 """The part of the error that is left by an edit which may be one of two mistakes, and how many such are kept."""
+_SAME = 1e-9
+"""How near numbers in float64 are that are made of the same ones in another order."""
+_MOSTLY = 0.5
+"""The part of an axis' indices that must be wrong for an edit to be one of them alone."""
 _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
 
@@ -34,12 +40,14 @@ _FEWEST = 8
 class Nearness(NamedTuple):
     """The `share` of its headroom that an edit leaves of a tap, infinite where it explains nothing.
 
-    Of the `whole` tap, or of its wrong cells alone: then it spoils a part of the right ones.
+    Of the `whole` tap, or of its wrong cells alone: then it spoils a part of the right ones, those that stand in the
+    same `part` of the tap ("heads 3"), if it has one.
     """
 
     share: float
     whole: bool = True
     spoiled: float = 0.0
+    part: str = ""
 
     @property
     def fits(self) -> bool:
@@ -96,6 +104,22 @@ class Target:
         return self.counts if together else wrong
 
     @cached_property
+    def _part(self) -> tuple[str, Array]:
+        """The indices of an axis that have all wrong cells and few right ones, in words; bool, True = a cell of theirs.
+
+        No words where every axis is wrong as a whole, or here and there.
+        """
+        best, words, part = _MOSTLY, "", self.counts
+        for axis, name in enumerate(self.axes[: self.cells.ndim]):
+            across = tuple(other for other in range(self.cells.ndim) if other != axis)
+            wrong = np.asarray(self.cells.any(across, keepdims=True))
+            cells = np.asarray(self.counts & wrong)
+            filled = float(self.cells.sum() / max(cells.sum(), 1))
+            if filled > best and not wrong[np.asarray(self.counts.any(across, keepdims=True))].all():
+                best, words, part = filled, f"{name} {ranges(np.flatnonzero(wrong).tolist())}", cells
+        return words, part
+
+    @cached_property
     def error(self) -> float:
         """The root of the sum of the squares of what is wrong."""
         return _norm((self.actual - self.truth)[self.cells])
@@ -122,12 +146,19 @@ class Target:
         predicted = self.predicted(edit)
         return predicted is not None and bool((self._errors(predicted, self.unit) > self._headroom).any())
 
+    def off(self, predicted: Array) -> Array:
+        """Bool, True = a judged cell that is not the one predicted; of larger numbers than the right ones as much."""
+        limit = self._headroom * np.maximum(1, np.abs(predicted) / _norm_of_rows(self.truth))
+        return np.asarray(self._errors(predicted, self.unit) > limit)
+
     def of(self, edit: Edit) -> Nearness:
         """How near an edit comes, in the right units and, where it leaves little, in its own."""
         predicted = self.predicted(edit)
         if predicted is None or not np.isfinite(predicted[self.counts]).all():
             return NOTHING
         near = self._nearness(predicted, self.unit)
+        if near.fits and self._is_one_of_two(edit, predicted):
+            return NOTHING
         if near.fits or self.actual.dtype.kind != "f":
             return near
         left = _norm((self.actual - predicted)[self.cells])
@@ -136,6 +167,14 @@ class Target:
             return near
         unit = self._unit_of(edit, predicted)
         return near if unit is None else self._nearness(predicted, unit)
+
+    def _is_one_of_two(self, edit: Edit, predicted: Array) -> bool:
+        """Whether one of two edits makes all that both make, or nothing: then the other one is all that is wrong."""
+        alone = [self.predicted(part) for part in edit.parts]
+        return any(
+            each is None or any(np.allclose(each, same, _SAME, _SAME) for same in (predicted, self.truth))
+            for each in alone
+        )
 
     def _errors(self, predicted: Array, unit: Array) -> Array:
         """Errors in units, cell by cell; of indices, in whatever order, infinite where one was not chosen."""
@@ -155,8 +194,13 @@ class Target:
         passing = self.counts & ~self.cells
         if not passing.any() or len(np.unique(self.actual[self.cells])) < _FEWEST:
             return NOTHING
-        spoiled = float((errors[passing] > self._headroom).mean())
-        return Nearness(float(wrong.max()) / self._headroom, whole=False, spoiled=spoiled)
+        spoiled, share = float((errors[passing] > self._headroom).mean()), float(wrong.max()) / self._headroom
+        part, cells = self._part
+        if not part or not round(spoiled, 1):
+            return Nearness(share, whole=False, spoiled=spoiled)
+        beside = passing & cells
+        spoiled = float((errors[beside] > self._headroom).mean()) if beside.any() else 0.0
+        return Nearness(share, whole=False, spoiled=spoiled, part=part)
 
     def _unit_of(self, edit: Edit, predicted: Array) -> Array | None:
         """The rounding unit of each element of what an edit makes; None where it is far wider than the right one."""
@@ -174,6 +218,11 @@ class Target:
         larger = max(1.0, _norm(predicted[self.cells]) / max(_norm(self.truth[self.cells]), 1e-300))
         limit = max(_WIDER * larger * _norm(self.unit[self.cells]), _NOTHING_BESIDE * self.error)
         return None if _norm(wide[self.cells]) > limit else np.asarray(wide)
+
+
+def _norm_of_rows(values: Array) -> Array:
+    size = np.sqrt(np.mean(np.square(values), axis=-1, keepdims=True))
+    return np.where(size > 0, size, np.inf)
 
 
 def _norm(values: Array) -> float:
@@ -197,4 +246,4 @@ def target(network: Network, name: str, step: int) -> Target | None:
     region = Region(network, value, (name, step))
     if region.node(value) is None:
         return None
-    return Target(region, actual, counts, tuple(expected.info.axes), dtype, rows) if counts.any() else None
+    return Target(region, actual, counts, axes_of(expected), dtype, rows) if counts.any() else None

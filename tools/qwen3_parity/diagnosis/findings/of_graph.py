@@ -11,6 +11,7 @@ from qwen3_parity.diagnosis.findings.attended import Attended, attended
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.judge import Alone
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
@@ -52,7 +53,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
 
     return WrongTap(
         key=key,
-        axes=tuple(item.info.axes),
+        axes=axes_of(item),
         ops=frozenset(node.op.partition(".")[0] for node in network.slices.computing(value)),
         actual=in_float64(actual),
         truth=in_float64(truth),
@@ -64,7 +65,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
         keys=sorted((tap.key for tap in network.candidate), key=lambda tap: (order.get(tap, -1), tap != key)),
         reads=[names[read] for read in network.slices.reads(value) if read in names],
         config=network.config,
-        axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else tuple(tap.info.axes),
+        axes_of=lambda name, step: () if (tap := network.golden.get(name, step)) is None else axes_of(tap),
         attention=partial(_attention, network, key),
         product=partial(product_of, network, key, most),
         wide=network.candidate[key].info.dtype in (pb.F32, pb.F64),

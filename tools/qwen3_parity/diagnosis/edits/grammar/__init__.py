@@ -17,6 +17,7 @@ from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
+from qwen3_parity.diagnosis.edits.grammar.pooling import pooling
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
@@ -26,6 +27,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 
 PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     held,
+    pooling,
     constants,
     frequencies,
     rotations,
