@@ -20,6 +20,7 @@ INF, NAN = np.inf, np.nan
         ([3, 2, 1], [1, -1], [10, INF]),
         ([3, -INF, -INF], [0, 7], [0, 0]),  # all that is visible is taken
         ([3, 2, -INF], [0, 7], [0, INF]),
+        ([3, 2, 1, -INF], [0, 2], [0, 10]),
         ([0, 0, 0], [2, 1], [0, 0]),
         ([3, -INF, -INF], [0, 2], [0, 0]),
         ([INF, INF, 1], [0, 2], [0, INF]),
@@ -29,5 +30,5 @@ INF, NAN = np.inf, np.nan
 def test_regret_is_the_distance_to_the_best_that_was_left_out(
     scores: list[float], taken: list[int], expected: list[float]
 ) -> None:
-    unit = np.full(3, 0.1) if any(scores) else np.zeros(3)
+    unit = np.full(len(scores), 0.1 if any(scores) else 0.0)
     np.testing.assert_allclose(regret(np.asarray(scores, float), unit, np.asarray(taken)), expected, rtol=1e-6)

@@ -105,7 +105,8 @@ def regret(scores: Array, unit: Array, taken: Array) -> Array:
     twice = (np.sort(taken, -1)[..., 1:] == np.sort(taken, -1)[..., :-1]).any(-1, keepdims=True)
     best = np.where(chosen[..., :size], -np.inf, scores).max(-1, keepdims=True)
     scored = np.take_along_axis(np.concatenate([scores, np.zeros_like(scores[..., :1])], -1), index, -1)
-    spread = np.hypot(unit.max(-1, keepdims=True), np.abs(scores).max(-1, keepdims=True) * 2.0**-24)
+    largest = np.abs(np.where(np.isfinite(scores), scores, 0)).max(-1, keepdims=True)  # what is left out may be -inf
+    spread = np.hypot(unit.max(-1, keepdims=True), largest * 2.0**-24)
     with np.errstate(all="ignore"):  # scores may be all 0, or infinite
         errors = np.where(scored >= best, 0.0, (best - scored) / spread)
     wrong = ~inside & (best > _HIDDEN)

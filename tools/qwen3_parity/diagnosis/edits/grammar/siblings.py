@@ -225,6 +225,14 @@ def _fewer(call: Call) -> Any:
     return np.concatenate([values[..., :-1], np.zeros_like(values[..., -1:])], -1), indices
 
 
+def _one_fewer(call: Call) -> Any:
+    """The first of the chosen stands in the last place once more: whoever marks the chosen marks one fewer."""
+    values, indices = call.plain()
+    if values.shape[-1] < 2:
+        raise ValueError("one alone is chosen")
+    return tuple(np.concatenate([x[..., :-1], x[..., :1]], -1) for x in (values, indices))
+
+
 class _Family(NamedTuple):
     """Ops that stand for one another: how an edit is said, how many operands they take, the functions by name."""
 
@@ -290,6 +298,7 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes the smallest": lambda call: call.plain(*call.operands[:2], -1, False),
         "takes the next best": _next_best,
         "leaves the last of the chosen out": _fewer,
+        "chooses one fewer": _one_fewer,
     },
     "gather": {"divides the chosen by their sum": _divided_by_sum},
     "getitem": {
