@@ -20,7 +20,7 @@ def inv_freq(site: Site) -> Iterator[Hypothesis]:
     """Wrong frequencies."""
     observed = observe(site)
     truth = OPS["inv_freq"].truth(site)[0]
-    rules = list(rope_scaling.rules(site, truth))
+    rules = list(rope_scaling.rules(site.config, site.case.config.max_position_embeddings, truth))
     if observed is not None:
         rules += rope_scaling.fitted(site, truth, np.asarray(observed.actual, np.float64))
     yield from likely(

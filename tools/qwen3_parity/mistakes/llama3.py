@@ -13,7 +13,6 @@ from qwen3_parity.mistakes.ramps import Row, by_ramp, changed, common, turns, wi
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec import RopeScaling, SpecConfig
 from qwen3_spec.rope_scaling import yarn_ramp
-from qwen3_spec.site import Site
 
 FIX = (
     "keep a pair that turns high_freq_factor times over original_max_position_embeddings, divide by factor one that "
@@ -50,12 +49,12 @@ def _yarn(index: Array, c: SpecConfig) -> Array:
     return yarn_ramp(index, c.rope_theta, yarn)
 
 
-def table(site: Site) -> tuple[Row, ...]:
-    """Wrong frequencies where RoPE is stretched as in Llama 3.1."""
-    s = changed(site.config)
+def table(config: SpecConfig, longest: int) -> tuple[Row, ...]:
+    """Wrong frequencies where RoPE is stretched as in Llama 3.1; `longest` is max_position_embeddings."""
+    s = changed(config)
     low, high = s.low_freq_factor, s.high_freq_factor
     return (
-        *common(site.case.config.max_position_embeddings, s),
+        *common(longest, s),
         *(("factor", f"divides by {k}, not by the stated factor {s.factor:g}", with_numbers(factor=k), PLAIN + 1) for k in (8, 32)),
         ("bands", f"keeps pairs from {high:g} turns on and divides all others: a step at high_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) > 0), PLAIN),
         ("bands", f"divides pairs up to {low:g} turns and keeps all others: a step at low_freq_factor, no ramp", by_ramp(lambda i, c: _share(i, c) >= 1), PLAIN),

@@ -134,12 +134,13 @@ def _rope(site: Site) -> Iterator[Hypothesis]:
 def _scaled(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     """A factor on the rotation; where cos and sin have one, in its words."""
     fix, expected = yarn.fix_factor(site.config), site.config.attention_factor
-    if observed is None or not yarn.applies(site):
+    if observed is None or not yarn.applies(site.config):
         yield from scaled(site, observed, "rope.scaled", fix)
         return
     wrong = observed.wrong
     factor = expected * factor_between(observed.truth[wrong], observed.actual[wrong].astype(np.float64))
-    known = [(says, value) for says, value in yarn.factors(site) if math.isclose(value, factor, rel_tol=1e-5)]
+    every = yarn.factors(site.config, site.case.config.max_position_embeddings)
+    known = [(says, value) for says, value in every if math.isclose(value, factor, rel_tol=1e-5)]
     says = f"is multiplied by {factor:.7g}, not by the attention factor {expected:.7g}"
     for words, value in (*known, (says, factor)):
         if np.isfinite(value) and value:

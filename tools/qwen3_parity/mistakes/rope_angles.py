@@ -34,7 +34,7 @@ def by_angles(site: Site, observed: Observed | None) -> Iterator[Hypothesis]:
     ids, freq = table_inputs
     s = positions.slots(site, ids)
     near = list(positions.rules(s, site.config.sliding_window, positions.longest_of(site)))
-    tables = list(rope_scaling.rules(site, freq))
+    tables = list(rope_scaling.rules(site.config, site.case.config.max_position_embeddings, freq))
     solved = None if observed is None else _solved(site, observed)
     if solved is not None:
         known = np.ones(ids.shape, bool) if (cells := _known(site)) is None else cells

@@ -20,7 +20,7 @@ _NUMBERS = {
     "llama3": (_ORIGINAL, "low_freq_factor", "high_freq_factor"),
 }
 """By rope_type, the numbers that its frequencies are made from, beside the factor."""
-"""By rope_type: a site's wrong tables (name, what completes "this op …", change, rank), and what is right."""
+"""By rope_type: wrong tables (name, what completes "this op …", change, rank), and what is right."""
 
 
 def fix(config: SpecConfig) -> str:
@@ -36,14 +36,17 @@ def fix(config: SpecConfig) -> str:
     return f"{plain}; of these {_KINDS[scaling.rope_type][1]}; rope_scaling is {scaling.rope_type} with {numbers}"
 
 
-def rules(site: Site, truth: Array) -> Iterator[Rule]:
-    """Every rule that gives another table than `truth[pair]`: those of the scaling's kind, then those of any RoPE."""
-    scaling, words = site.config.rope_scaling, fix(site.config)
+def rules(config: SpecConfig, longest: int, truth: Array) -> Iterator[Rule]:
+    """Every rule that gives another table than `truth[pair]`: those of the scaling's kind, then those of any RoPE.
+
+    `longest` is max_position_embeddings.
+    """
+    scaling, words = config.rope_scaling, fix(config)
     if scaling is not None:
-        for name, says, change, rank in _KINDS[scaling.rope_type][0](site):
-            if not np.allclose(change(truth, site.config), truth, rtol=1e-9, atol=0):
+        for name, says, change, rank in _KINDS[scaling.rope_type][0](config, longest):
+            if not np.allclose(change(truth, config), truth, rtol=1e-9, atol=0):
                 yield Rule(f"{scaling.rope_type}.{name}", says, change, rank, words)
-    yield from (replace(rule, fix=words) for rule in frequencies.rules(truth, site.config))
+    yield from (replace(rule, fix=words) for rule in frequencies.rules(truth, config))
 
 
 def fitted(site: Site, truth: Array, actual: Array) -> Iterator[Rule]:

@@ -83,7 +83,7 @@ def _by_frequencies(site: Site) -> Iterator[Hypothesis]:
         return _table_of(site, site.inputs[0], np.asarray(rule.change(freq, site.config), np.float64))
 
     truth = np.asarray(site.inputs[1], np.float64)
-    rules = list(rope_scaling.rules(site, truth))
+    rules = list(rope_scaling.rules(site.config, site.case.config.max_position_embeddings, truth))
     angles = _angles(site)
     if angles is not None:
         rules += rope_scaling.fitted(site, truth, angles)
@@ -171,7 +171,7 @@ def _times(factor: float, site: Site) -> Result:
 
 
 def _attention_factors(site: Site) -> Iterator[Hypothesis]:
-    for says, factor in yarn.factors(site):
+    for says, factor in yarn.factors(site.config, site.case.config.max_position_embeddings):
         yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), partial(_times, factor))
 
 
@@ -183,7 +183,9 @@ def _unread(site: Site) -> Iterator[Hypothesis]:
         return _times(factor, replace(site, inputs=(site.inputs[0], freq)))
 
     truth = np.asarray(site.inputs[1], np.float64)
-    for (name, says, change, rank), says_factor, factor in yarn.unread(site):
+    for (name, says, change, rank), says_factor, factor in yarn.unread(
+        site.config, site.case.config.max_position_embeddings
+    ):
         if not np.allclose(change(truth, site.config), truth, rtol=1e-6, atol=0):
             fix = f"{rope_scaling.fix(site.config)}; {yarn.fix_factor(site.config)}"
             both = f"yarn.{name}+{yarn.FACTOR}", f"{says} and {says_factor}", fix
@@ -199,7 +201,7 @@ def _factor(site: Site, observed: Observed) -> Iterator[Hypothesis]:
         y, unit = _table_of(site, site.inputs[0], site.inputs[1])
         return factor * y, max(abs(factor), 1) * unit_of((y, unit))
 
-    if np.isfinite(factor) and yarn.applies(site):
+    if np.isfinite(factor) and yarn.applies(site.config):
         expected = site.config.attention_factor
         says = f"is multiplied by {factor * expected:.7g}, not by the attention factor {expected:.7g}"
         yield Hypothesis(yarn.FACTOR, says, yarn.fix_factor(site.config), compute, PLAIN + 1)

@@ -15,7 +15,6 @@ from qwen3_parity.mistakes.ramps import Row, by_ramp, changed, common, turns, wi
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_spec import SpecConfig
 from qwen3_spec.rope_scaling import yarn_range
-from qwen3_spec.site import Site
 
 FACTOR = "yarn.attention_factor"
 FIX = (
@@ -26,7 +25,7 @@ FIX = (
 
 def fix_factor(config: SpecConfig) -> str:
     """What is right of the factor on cos and sin, by the configuration."""
-    if not _stretches(config):
+    if not applies(config):
         return "do not scale cos and sin"
     return (
         "multiply both cos and sin, and nothing else, once by rope_scaling's attention_factor, which is "
@@ -35,7 +34,8 @@ def fix_factor(config: SpecConfig) -> str:
     )
 
 
-def _stretches(config: SpecConfig) -> bool:
+def applies(config: SpecConfig) -> bool:
+    """Whether RoPE is stretched by YaRN, so that cos and sin have a factor."""
     return config.rope_scaling is not None and config.rope_scaling.rope_type == "yarn"
 
 
@@ -62,9 +62,9 @@ def _other_logarithm(base: float, index: Array, c: SpecConfig) -> Array:
     return np.asarray((index - low) / ((high - low) or 1e-3))
 
 
-def table(site: Site) -> tuple[Row, ...]:
-    """Wrong frequencies where RoPE is stretched by YaRN."""
-    s, longest = changed(site.config), site.case.config.max_position_embeddings
+def table(config: SpecConfig, longest: int) -> tuple[Row, ...]:
+    """Wrong frequencies where RoPE is stretched by YaRN; `longest` is max_position_embeddings."""
+    s = changed(config)
     fast, slow = s.beta_fast, s.beta_slow
     rounds = "does not round the ramp's ends" if s.truncate else "rounds the ramp's ends, though truncate is false,"
     return (
@@ -87,35 +87,30 @@ def table(site: Site) -> tuple[Row, ...]:
     )  # fmt: skip
 
 
-def unread(site: Site) -> Iterator[tuple[Row, str, float]]:
+def unread(config: SpecConfig, longest: int) -> Iterator[tuple[Row, str, float]]:
     """Numbers of the configuration that an engine does not read: wrong frequencies, and with them a wrong factor.
 
     Each with the factor's words, as in `factors`. One number alone is in `table` or in `factors`.
     """
-    if not applies(site):
+    if not applies(config):
         return
     truncate, betas = with_numbers(truncate=True), with_numbers(beta_fast=32, beta_slow=1)
-    plain = 1.0, 0.1 * math.log(changed(site.config).factor) + 1
+    plain = 1.0, 0.1 * math.log(changed(config).factor) + 1
     rows: list[Row] = [
         ("ignored", "leaves every frequency plain", with_numbers(factor=1.0), PLAIN),
         ("truncate", "rounds the ramp's ends to whole pairs, though truncate is false,", truncate, PLAIN + 1),
         ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, PLAIN + 1),
     ]  # fmt: skip
     for row in rows:
-        yield from ((row, says, factor) for says, factor in factors(site) if factor in plain)
+        yield from ((row, says, factor) for says, factor in factors(config, longest) if factor in plain)
 
 
-def applies(site: Site) -> bool:
-    """Whether RoPE is stretched by YaRN, so that cos and sin have a factor."""
-    return _stretches(site.config)
-
-
-def factors(site: Site) -> Iterator[tuple[str, float]]:
+def factors(config: SpecConfig, longest: int) -> Iterator[tuple[str, float]]:
     """Wrong factors on cos and sin, each with what completes "this op …"; none without YaRN."""
-    if not applies(site):
+    if not applies(config):
         return
-    s = changed(site.config)
-    expected, longest = s.attention_factor, site.case.config.max_position_embeddings
+    s = changed(config)
+    expected = s.attention_factor
     computed = 0.1 * math.log(s.factor) + 1
     wrong_factors = (
         ("leaves the attention factor out", 1.0),

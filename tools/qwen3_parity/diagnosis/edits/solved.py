@@ -21,7 +21,7 @@ _BEHIND, _MOST = 8, 96
 """How far beyond the largest right number others are tried, and how many in all."""
 _OPS = 80
 """Ops between a number and a tap: more of them mix places with each other, or cost too much."""
-_FEWEST = 4
+_FEWEST = 2
 """Numbers of a place that tell which whole number made it."""
 
 

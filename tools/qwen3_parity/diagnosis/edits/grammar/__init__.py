@@ -22,6 +22,7 @@ from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
+from qwen3_parity.diagnosis.edits.grammar.stretched import stretched
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
 
@@ -30,6 +31,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     pooling,
     constants,
     frequencies,
+    stretched,
     rotations,
     siblings,
     activations,

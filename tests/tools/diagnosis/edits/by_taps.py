@@ -1,0 +1,45 @@
+"""A committed golden's own taps, some of them as a mistake makes them: what is said of these."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+
+from qwen3_golden import GOLDEN_ROOT, Array, Recording, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.explained import Explained
+
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+
+
+@cache
+def golden(case: str) -> Recording:
+    return read(GOLDEN_ROOT / "cases" / f"{case}.pb", digests=True)
+
+
+@cache
+def weights(case: str) -> dict[str, Array]:
+    return dict(weights_of(golden(case), CHECKPOINTS))
+
+
+def faults(case: str, changed: Mapping[str, Array]) -> list[Explained]:
+    """What is said where these taps of step 0 are others; nothing behind them was recorded."""
+    right = golden(case)
+    items = [item for item in right if not item.info.step]
+    last = max(place for place, item in enumerate(items) if item.info.name in changed)
+    tensors = [
+        replace(item, array=np.asarray(changed.get(item.info.name, item.array), item.array.dtype))
+        for item in items[: last + 1]
+    ]
+    return diagnose(right, replace(right, tensors=tensors), weights(case), partial=True).faults
+
+
+def firsts(case: str, changed: Mapping[str, Array]) -> list[str]:
+    """The first answer to each wrong place, by name and words."""
+    every = faults(case, changed)
+    return [f"{fault.explanations[0].name}: {fault.explanations[0].says}" if fault.explanations else fault.name
+            for fault in every]  # fmt: skip
