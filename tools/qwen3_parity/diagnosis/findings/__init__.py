@@ -29,6 +29,7 @@ from qwen3_parity.diagnosis.findings.provenance.added import added
 from qwen3_parity.diagnosis.findings.provenance.channels import other_channels
 from qwen3_parity.diagnosis.findings.provenance.elsewhere import stands_elsewhere
 from qwen3_parity.diagnosis.findings.provenance.memory import in_memory
+from qwen3_parity.diagnosis.findings.provenance.read_elsewhere import read_elsewhere
 from qwen3_parity.diagnosis.findings.provenance.statistic import other_statistic
 from qwen3_parity.diagnosis.findings.structure.sums import summed
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
@@ -45,6 +46,7 @@ FINDERS: tuple[Callable[[WrongTap], Finding | None], ...] = (
     axis_order,
     shift,
     stands_elsewhere,
+    read_elsewhere,
     keys_read,
     dropout,
     weight_structure,

@@ -15,8 +15,8 @@ LARGEST = 1 << 24
 class Terms:
     """The terms of a sum, `parts[term, …]` with the tap's axes, float64; their sum is what the tap should be.
 
-    `names` has each in words. `factors` are wrong ones, `[term]`, by what is said of them; `groups` numbers that are
-    equal where terms belong together, `[term]`, by what they are ("batch row"). `of_truth` are the factors of a sum
+    `names` has each in words. `factors` are wrong ones, `[term]`, by what is said of them; `groups` words that are
+    equal where terms belong together, `[term]` ("batch row 1"), by what they are ("batch row"). `of_truth` are the factors of a sum
     that is right, `[term]`, 1 each where None.
     """
 

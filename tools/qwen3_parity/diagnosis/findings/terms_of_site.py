@@ -44,21 +44,30 @@ def terms_of(judged: Judged) -> Terms | None:
 class _Tokens:
     """The terms of a sum over the tokens of several uses, put together."""
 
-    def __init__(self, uses: Sequence[tuple[int, int]]) -> None:
+    def __init__(self, uses: Sequence[tuple[int, int]], words: Sequence[str]) -> None:
         sizes = [batch * length for batch, length in uses]
+        self.words = np.array(words)
         self.use = np.repeat(np.arange(len(uses)), sizes)
         self.row = np.concatenate([np.arange(batch * length) // length for batch, length in uses])
         self.slot = np.concatenate([np.arange(batch * length) % length for batch, length in uses])
 
-    def names(self, words: Sequence[str]) -> list[str]:
-        several = len(words) > 1
+    def names(self) -> list[str]:
+        several = len(self.words) > 1
         return [
-            (f"{words[use]} " if several else "") + f"token [{row}, {slot}]"
+            (f"{self.words[use]} " if several else "") + f"token [{row}, {slot}]"
             for use, row, slot in zip(self.use.tolist(), self.row, self.slot, strict=True)
         ]
 
     def groups(self) -> dict[str, Array]:
-        return {"use": self.use, "batch row": self.row, "position": self.slot}
+        return {
+            "use": np.array([f"{word} tokens" for word in self.words])[self.use],
+            "batch row": _numbered("batch row", self.row),
+            "position": _numbered("position", self.slot),
+        }
+
+
+def _numbered(word: str, numbers: Array) -> Array:
+    return np.array([f"{word} {number}" for number in numbers])
 
 
 def _uses(names: Sequence[str]) -> list[str]:
@@ -70,14 +79,14 @@ def _of_weight(site: Site) -> Terms | None:
     if sum(len(rows_of(dy)) for dy, _ in uses) * rows_of(uses[0][0]).shape[1] * rows_of(uses[0][1]).shape[1] > LARGEST:
         return None
     parts = [np.einsum("to,ti->toi", rows_of(dy), rows_of(x)) for dy, x in uses]
-    tokens = _Tokens([dy.shape[:2] for dy, _ in uses])
+    tokens = _Tokens([dy.shape[:2] for dy, _ in uses], _uses(site.names[1::2]))
     sizes = np.concatenate([np.sqrt(np.square(rows_of(x)).mean(1)) for _, x in uses])
     with np.errstate(all="ignore"):
         factors = {
             f"{_EACH} its input's root mean square": sizes,
             f"{_EACH} 1 / its input's root mean square": 1 / sizes,
         }
-    return Terms(np.concatenate(parts), tokens.names(_uses(site.names[1::2])), factors, tokens.groups())
+    return Terms(np.concatenate(parts), tokens.names(), factors, tokens.groups())
 
 
 def _of_norm_weight(site: Site) -> Terms:
@@ -88,24 +97,25 @@ def _of_norm_weight(site: Site) -> Terms:
         products = np.asarray(dy, np.float64) * n
         parts.append(products.reshape(products.shape[0] * products.shape[1], -1, products.shape[-1]))
         roots.append((1 / scale).reshape(parts[-1].shape[0], -1))
-    tokens = _Tokens([dy.shape[:2] for dy, _ in uses])
+    tokens = _Tokens([dy.shape[:2] for dy, _ in uses], _uses(site.names[1::2]))
     heads = parts[0].shape[1]
     every = np.repeat(np.arange(len(tokens.use)), heads)
     root = np.concatenate(roots).reshape(-1)
-    names = tokens.names(_uses(site.names[1::2]))
+    names = tokens.names()
     return Terms(
         np.concatenate(parts).reshape(-1, parts[0].shape[-1]),
         [names[int(i)] + (f" head {k % heads}" if heads > 1 else "") for k, i in enumerate(every)],
         {f"{_EACH} its RMS: x is summed up, not x / RMS": root, f"{_EACH} 1 / its RMS": 1 / root},
-        {**{says: numbers[every] for says, numbers in tokens.groups().items()}, "head": np.arange(len(every)) % heads},
+        {
+            **{says: numbers[every] for says, numbers in tokens.groups().items()},
+            "head": _numbered("head", np.arange(len(every)) % heads),
+        },
     )
 
 
 def _of_bias(site: Site) -> Terms:
-    tokens = _Tokens([dy.shape[:2] for dy in site.inputs])
-    return Terms(
-        np.concatenate([rows_of(dy) for dy in site.inputs]), tokens.names(_uses(site.names)), {}, tokens.groups()
-    )
+    tokens = _Tokens([dy.shape[:2] for dy in site.inputs], _uses(site.names))
+    return Terms(np.concatenate([rows_of(dy) for dy in site.inputs]), tokens.names(), {}, tokens.groups())
 
 
 def _of_embedding(site: Site) -> Terms | None:
@@ -128,12 +138,10 @@ def _of_embedding(site: Site) -> Terms | None:
         parts[len(every) :] = np.einsum("to,ti->toi", *map(rows_of, head))
         shapes.append(head[0].shape[:2])
         words.append("head's")
-    tokens = _Tokens(shapes)
+    tokens = _Tokens(shapes, words)
     use = tokens.use[: len(every)]
-    numbers = np.where(np.arange(count) < len(every), 0, 1)
-    return Terms(
-        parts, tokens.names(words), _repeated(every, use, count), {**tokens.groups(), "look-ups and head": numbers}
-    )
+    kinds = np.where(np.arange(count) < len(every), "look-ups", "the head")
+    return Terms(parts, tokens.names(), _repeated(every, use, count), {**tokens.groups(), "look-ups and head": kinds})
 
 
 def _repeated(ids: Array, use: Array, count: int) -> dict[str, Array]:
@@ -165,8 +173,8 @@ def _of_input(site: Site) -> Terms | None:
     if "heads" in site.place.axes:
         parts = [y.reshape(*y.shape[:2], -1, site.config.head_dim) for y in parts]
     names = [name.removeprefix("gradient.") for name in site.names]
-    layers = np.array([int(name.partition(".layers.")[2].partition(".")[0] or 0) for name in names])
-    kinds = np.unique([name.rpartition(".")[2] for name in names], return_inverse=True)[1]
+    layers = np.array([f"layer {name.partition('.layers.')[2].partition('.')[0] or 0}" for name in names])
+    kinds = np.array([name.rpartition(".")[2] for name in names])
     return Terms(
         np.stack(parts), [f"what {name} passes back" for name in names], {}, {"layer": layers, "kind of reader": kinds}
     )

@@ -85,6 +85,11 @@ def overwritten(first: bool) -> Callable[[Array, Site], Array]:
     return change
 
 
+def heads_row_twice(y: Array, site: Site) -> Array:
+    dy, x = site.inputs[-2:]
+    return y + rows(dy[1:]).T @ rows(x[1:]) - rows(dy[:1]).T @ rows(x[:1])
+
+
 def smoothed(y: Array, site: Site) -> Array:
     labels = site.inputs[1]
     counted = labels != -100
@@ -138,6 +143,13 @@ TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
     "repeated ids overwrite": (CAUSAL, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "in both stacks": (TIED, SHARED, overwritten(False), "gradient_tokens", "only the last counts"),
     "the first one stays": (CAUSAL, SHARED, overwritten(True), "gradient_tokens", "only the first counts"),
+    "a row of the head's part twice, another never": (
+        CAUSAL,
+        SHARED,
+        heads_row_twice,
+        "gradient_tokens",
+        "left out: batch row 0, the head; multiplied by 2: batch row 1, the head",
+    ),
     "label smoothing": (CAUSAL, LOGITS, smoothed, "gradient_parts", "label smoothing of 0.1 is on"),
     "one layer passes back": (TIED, "gradient.encoder.norm", first_layer_alone, "gradient_parts", "left out: layer 1"),
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -31,16 +32,26 @@ def summed(tap: WrongTap) -> Finding | None:
     for says, factors in terms.factors.items():
         if _fits(tap, terms, factors):
             return Finding(name, says, 1.0)
-    numbers = sorted(terms.groups.items(), key=lambda group: len(np.unique(group[1])))
-    for says, group in numbers:
-        at, index = np.unique(group, return_inverse=True)
-        solved, each = _solved(tap, terms, index, len(at)), np.ones(len(at))
-        if solved is not None and len(at) > 1 and not _alike(solved, each):
-            return Finding(name, _says(f"its parts by {says}", [f"{says} {i}" for i in at], solved, each), 1.0)
+    for says, group in _groupings(terms):
+        _, first, index = np.unique(group, return_index=True, return_inverse=True)
+        solved, each = _solved(tap, terms, index, len(first)), np.ones(len(first))
+        if solved is not None and not _alike(solved, each):
+            return Finding(name, _says(f"its parts by {says}", group[first].tolist(), solved, each), 1.0)
     solved = _solved(tap, terms, np.arange(count), count)
     if solved is None or _alike(solved, of_truth):
         return None
     return Finding(name, _says(f"its {count} parts", terms.names, solved, of_truth), 1.0)
+
+
+def _groupings(terms: Terms) -> Iterator[tuple[str, Array]]:
+    """Terms that belong together, `[term]` as words: by one of their groups, by two, those of fewer groups first."""
+    groups = {says: group for says, group in terms.groups.items() if len(set(group.tolist())) > 1}
+    pairs = {
+        f"{first} × {second}": np.array([", ".join(both) for both in zip(groups[first], groups[second], strict=True)])
+        for first, second in combinations(groups, 2)
+    }
+    for several in (groups, pairs):
+        yield from sorted(several.items(), key=lambda group: len(set(group[1].tolist())))
 
 
 def _fits(tap: WrongTap, terms: Terms, factors: Array) -> bool:
