@@ -16,6 +16,7 @@ from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.dumped_forwards import Fits, Match, forwards_of
 from qwen3_parity.recording.dumps.given import equal, forward_of, refuse_other_inputs
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
+from qwen3_parity.recording.dumps.packed import PAGE
 from qwen3_parity.recording.recorder import Recorder, recorder
 from qwen3_parity.recording.slots import Forward
 
@@ -96,6 +97,8 @@ def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
         else ("taps with positions", "states between steps alone")
     )
     next_step = "run the model on the case's own checkpoint and inputs"
+    if "real ones" in got:
+        next_step = f"lay them into the slots, 0 in padding: qwen3-parity show {PAGE}"
     return refused(dump.path, "no array has the shape of its tap", expected, got, next_step)
 
 
