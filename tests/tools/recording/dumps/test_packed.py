@@ -54,10 +54,10 @@ def test_real_tokens_alone_are_laid_into_their_slots(case: Case, heads_first: bo
     dump["0.input_ids"] = case.arrays["input_ids"][:, : STEPS[0]][case.arrays["attention_mask"][:, : STEPS[0]] != 0]
     save_file({name: np.ascontiguousarray(array) for name, array in dump.items()}, tmp_path / "own.safetensors")
     summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
-    made = Case(summary.path, read(summary.path))
+    laid = Case(summary.path, read(summary.path))
     assert not summary.misfits and summary.tensors == len(TAPS) * len(STEPS)
-    assert all((tokens(made, name, step) == tokens(case, name, step)).all() for name in TAPS for step in (0, 1, 2))
-    assert not made.golden["model.norm", 0].array[1, :PADDED].any()
+    assert all((tokens(laid, name, step) == tokens(case, name, step)).all() for name in TAPS for step in (0, 1, 2))
+    assert not laid.golden["model.norm", 0].array[1, :PADDED].any()
 
 
 def test_as_many_heads_as_texts_are_read_as_in_the_forward_with_padding() -> None:
