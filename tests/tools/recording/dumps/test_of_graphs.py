@@ -141,3 +141,13 @@ def test_a_forward_too_many_is_counted(case: Case, tmp_path: Path) -> None:
         import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
     assert refusal.value.got == f"{len(STEPS) + 1} forwards"
     assert f"{len(STEPS)} or fewer" in refusal.value.expected
+
+
+def test_names_of_a_golden_with_a_graph_are_written_by_hand_and_its_taps_listed(case: Case, tmp_path: Path) -> None:
+    save_file({"their.norm": np.zeros((BATCH, SLOTS, 24), np.float32)}, tmp_path / "own.safetensors")
+    matching = ["match-names", case.path, tmp_path / "own.safetensors", "--out", tmp_path / "names.toml"]
+    refused = CliRunner().invoke(main, list(map(str, matching)))
+    assert refused.exit_code == 2 and "a golden with a graph" in refused.output
+    assert f"qwen3-parity show {case.path} lists the taps" in " ".join(refused.output.split())
+    listed = CliRunner().invoke(main, ["show", str(case.path)])
+    assert listed.exit_code == 0 and "model.layers.1.mlp.gate[1]" in listed.output
