@@ -165,3 +165,34 @@ def test_penalised_ids_are_excused_by_the_smallest_margin() -> None:
 def test_a_token_that_is_none_is_no_near_tie(golden: Recording, token: int) -> None:
     close = with_margin(golden, 0, 1, 8.0)
     assert check(close, ids_alone(close, {(0, 1): token})).word == "divergence"
+
+
+def tied() -> tuple[Recording, Recording]:
+    """A golden in which two best logits of row 1 are equal at choice 4, and a candidate that takes the higher id."""
+    equal = read(GOLDEN_ROOT / "cases" / "generation" / "equal_logits.pb")
+    return equal, ids_alone(equal, {(1, 4): 31})
+
+
+def test_of_equal_logits_nobody_says_that_noise_chose_without_the_candidates() -> None:
+    """Other kernels may honestly have them unequal: without the candidate's own nobody knows."""
+    verdicts = check(*tied())
+    (problem,) = verdicts.problems
+    assert (verdicts.word, problem.expected) == ("near-tie", "token 30 at [1, 4], the lower id")
+    assert "lower id" in problem.rule and "are equal. The candidate's are not recorded" in problem.got
+
+
+@pytest.mark.parametrize(("moved", "word"), [(0, "divergence"), (-1e-6, "divergence"), (1e-6, "near-tie")])
+def test_the_candidates_own_logits_say_whether_the_higher_of_equals_is_a_mistake(moved: float, word: str) -> None:
+    equal, candidate = tied()
+    logits = [
+        tensor("logits", item.array.copy(), step=item.info.step, axes=item.info.axes, op=item.info.op)
+        for item in equal
+        if item.info.name == "logits"
+    ]
+    step = len(logits) - equal["generated_ids", 0].array.shape[1] + 4
+    logits[step].array[1, -1, 31] += np.float32(moved)
+    candidate.run.materialised.append("logits")
+    verdicts = check(equal, replace(candidate, tensors=[*candidate, *logits]))
+    (problem,) = verdicts.problems
+    assert (verdicts.word, "near-tie" in problem.rule) == (word, word == "near-tie")
+    assert ("equal, too" in problem.got) == (moved == 0) and (" apart" in problem.got) == (moved != 0)

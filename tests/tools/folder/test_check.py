@@ -106,6 +106,17 @@ def test_what_is_refused_is_said_file_by_file_with_its_reason(mixed: Path) -> No
     assert output.count("expected: ") >= 3 and "Traceback" not in output
 
 
+def test_recordings_of_ones_own_golden_are_refused_once_and_where_the_golden_goes_is_said(tmp_path: Path) -> None:
+    golden, *_ = (
+        deliver(tmp_path, "op/rope", lambda golden: setattr(golden.case, "name", "mine"), file)
+        for file in ("golden.pb", "runs/a.pb", "runs/b.pb", "runs/c.pb")
+    )
+    (error,) = check_folder(tmp_path / "runs").refused
+    assert (Path(error.where).name, error.got) == ("a.pb", "case.name 'mine', here and in 2 more")
+    assert len(error.expected) < 100 and f"qwen3-parity check GOLDEN {tmp_path / 'runs'}" in error.next_step
+    assert run("check", golden, tmp_path / "runs").exit_code == 0
+
+
 def test_a_recording_of_other_inputs_is_refused_and_the_field_named(tmp_path: Path) -> None:
     deliver(tmp_path, "op/rope")
     deliver(tmp_path, "encoder/one_token", lambda golden: golden.case.steps.append(3))

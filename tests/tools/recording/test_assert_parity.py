@@ -121,6 +121,18 @@ def test_a_golden_without_floors_passes_nobody(tmp_path: Any) -> None:
         assert_parity(golden_values(), path, TAP)
 
 
+def test_a_golden_of_ones_own_is_shown_by_its_file(tmp_path: Path) -> None:
+    golden = read(CASE.path)
+    golden.case.name = "mine"
+    write(path := tmp_path / "my golden.pb", golden)
+    with pytest.raises(NotParityError) as caught:
+        assert_parity(golden_values() * 2, path, TAP)
+    assert f"qwen3-parity show '{path}' --tap {SAID}" in str(caught.value)
+    with pytest.raises(ParityError) as missing:
+        assert_parity(golden_values(), path, "decoder.layers.0.q")
+    assert missing.value.next_step == f"qwen3-parity show '{path}'"
+
+
 @pytest.mark.parametrize("step", [True, False, None, 1.0, "0"])
 def test_a_step_that_is_no_whole_number_is_an_error_of_the_call(step: Any) -> None:
     with pytest.raises(ParityError, match="step: it is not a whole number"):

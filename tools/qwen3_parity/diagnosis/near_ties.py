@@ -32,10 +32,9 @@ class Flip:
 
     def __str__(self) -> str:
         word = "near-tie" if self.near_tie else "a real flip"
-        return (
-            f"{self.where}: token {self.actual} instead of {self.expected}, {word}: the golden's logits are "
-            f"{self.margin:.3g} apart, {self.floors:.3g} × the noise floor"
-        )
+        distance = f"{self.margin:.3g} apart, {self.floors:.3g} × the noise floor"
+        far = distance if self.margin else "equal, and of equals the lower id is chosen"
+        return f"{self.where}: token {self.actual} instead of {self.expected}, {word}: the golden's logits are {far}"
 
 
 def flips(golden: Recording, candidate: Recording) -> list[Flip]:

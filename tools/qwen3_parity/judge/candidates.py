@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from pathlib import Path
+from shlex import quote
 
 from qwen3_golden import GOLDEN_ROOT, ParityError, read, refusals
 
@@ -23,6 +25,7 @@ def golden_names(root: Path = GOLDEN_ROOT) -> dict[str, Path]:
 def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Path], list[ParityError]]:
     """The recordings below `folder` by the name of their case, whatever their files are called, and what is refused: a
     file that cannot be read, is of no golden's case, or is the second of its case, and a link that leads elsewhere.
+    Files of one case that is no golden's are one refusal.
 
     Raises `ParityError` when there is no such folder, and when it has no recording.
     """
@@ -32,7 +35,7 @@ def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Pat
     files, refused = files_of(folder)
     if not (files or refused):
         raise _refused(folder, "there is no recording to judge", "*.pb files, at any depth", "none")
-    paths: dict[str, Path] = {}
+    paths, strange = dict[str, Path](), dict[str, list[Path]]()
     for path in files:
         try:
             name = read(path).case.name
@@ -40,14 +43,25 @@ def recordings(folder: Path, goldens: Mapping[str, Path]) -> tuple[dict[str, Pat
             refused.append(error)
             continue
         if name not in goldens:
-            rule = "this recording is of no golden's case"
-            refused.append(_refused(path, rule, ", ".join(goldens), f"case.name {name!a}"))
+            strange.setdefault(name, []).append(path)
         elif name in paths:
             got = f"this one and {paths[name]}"
             refused.append(_refused(path, "two recordings are of one case", f"one of {name}", got))
         else:
             paths[name] = path
-    return paths, refused
+    return paths, [*refused, *(_of_no_golden(name, files, folder, goldens) for name, files in strange.items())]
+
+
+def _of_no_golden(name: str, files: Sequence[Path], folder: Path, goldens: Mapping[str, Path]) -> ParityError:
+    near = get_close_matches(name, goldens, n=3, cutoff=0.5)
+    more = f", here and in {len(files) - 1} more" if len(files) > 1 else ""
+    return ParityError(
+        files[0],
+        "this recording is of no golden's case",
+        expected=f"one of {len(goldens)} cases{', most like it: ' * bool(near)}{', '.join(near)}",
+        got=f"case.name {name!a}{more}",
+        next_step=f"put a golden of your own before the folder: qwen3-parity check GOLDEN {quote(str(folder))}",
+    )
 
 
 def files_of(folder: Path) -> tuple[list[Path], list[ParityError]]:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_golden import Array, Recording
+from qwen3_golden import Array, Recording, Tensor
 from qwen3_parity.judge.budgets import floor_for, reach
 from qwen3_spec.ops.argmax import choosing_steps
 
@@ -19,8 +19,9 @@ from qwen3_spec.ops.argmax import choosing_steps
 class FirstFlip(NamedTuple):
     """The first token of row `at[0]` that differs; `margin` is in the golden's logits, infinite where none decide.
 
-    `floor` is the largest honest error of a logit there, 0 where the golden has none. `near_tie`: either logit may
-    honestly move as far as they are apart.
+    `floor` is the largest honest error of a logit there, 0 where the golden has none. `theirs` is the margin in the
+    candidate's own logits, NaN where it has none. `near_tie`: either logit may honestly move as far as they are apart,
+    and the candidate's own do not say that it should have chosen as the golden did.
     """
 
     at: tuple[int, int]
@@ -28,7 +29,13 @@ class FirstFlip(NamedTuple):
     actual: int
     margin: float
     floor: float
+    theirs: float
     near_tie: bool
+
+    @property
+    def contradicted(self) -> bool:
+        """Whether the candidate's own logits choose the golden's token before this one: of equals the lower id."""
+        return self.theirs > 0 or (self.theirs == 0 and self.expected < self.actual)
 
 
 def first_flip(generated: Array, golden: Recording, candidate: Recording) -> FirstFlip | None:
@@ -51,10 +58,21 @@ def _flips(generated: Array, golden: Recording, candidate: Recording) -> Iterato
             continue
         new = int(differ.argmax())
         expected, actual = int(chosen[row, new]), int(generated[row, new])
-        margin, floor = np.inf, 0.0
+        margin, floor, theirs = np.inf, 0.0, np.nan
         ended = np.isin(chosen[row, :new], golden.case.generation.eos_token_id).any()
         item = golden.get("logits", steps[new]) if new < len(steps) and not ended else None
         if item is not None and 0 <= actual < item.array.shape[-1]:
             logits = item.values()[row, -1]
             margin, floor = float(logits[expected]) - float(logits[actual]), floor_for(candidate, item).max
-        yield FirstFlip((row, new), expected, actual, margin, floor, floor > 0 and margin <= reach(floor))
+            theirs = _theirs(candidate.get(*item.key), item, row, (expected, actual))
+        flip = FirstFlip((row, new), expected, actual, margin, floor, theirs, floor > 0 and margin <= reach(floor))
+        yield flip._replace(near_tie=flip.near_tie and not flip.contradicted)
+
+
+def _theirs(logits: Tensor | None, expected: Tensor, row: int, tokens: tuple[int, int]) -> float:
+    """How far the first of two tokens is above the second in what a candidate recorded, NaN where it did not."""
+    shape = expected.array.shape
+    if logits is None or (logits.array.shape[0], logits.array.shape[-1]) != (shape[0], shape[-1]):
+        return np.nan
+    best, chosen = (float(logits.values()[row, -1, token]) for token in tokens)
+    return best - chosen

@@ -17,8 +17,16 @@ def diagnose_command(golden: str, candidate: str) -> str:
     """The command that diagnoses a candidate; a committed golden is found by the case's name."""
     if IN_MEMORY in (golden, candidate):
         return "write the recording to a file, then: qwen3-parity diagnose FILE"
-    committed = Path(golden).is_relative_to(GOLDEN_ROOT / "cases")
-    return command("diagnose", *([] if committed else [golden]), candidate)
+    return command("diagnose", *([] if _is_committed(golden) else [golden]), candidate)
+
+
+def show_command(name: str, golden: str | Path, *arguments: str) -> str:
+    """The command that shows a golden: a committed one by the name of its case, another one by its file."""
+    return command("show", name if _is_committed(golden) else golden, *arguments)
+
+
+def _is_committed(golden: str | Path) -> bool:
+    return Path(golden).is_relative_to(GOLDEN_ROOT / "cases")
 
 
 def command(verb: str, *arguments: str | Path) -> str:

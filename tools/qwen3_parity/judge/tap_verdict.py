@@ -192,14 +192,30 @@ def _nonfinite(metrics: Metrics) -> tuple[str, str, str]:
 
 def _other_token(flip: FirstFlip) -> tuple[str, str, str]:
     """Rule, expected and got of another token than the golden's."""
-    rule = "near-tie: noise may choose another token here"
-    if not flip.near_tie:
-        rule = "another token than the reference chooses, and no near-tie"
-    got = f"token {flip.actual}"
-    if np.isfinite(flip.margin):
+    equal = flip.margin == 0
+    expected, got = f"token {flip.expected} at {list(flip.at)}{', the lower id' * equal}", f"token {flip.actual}"
+    if equal:
+        got += ", the higher id: the golden's logits of the two are equal"
+    elif np.isfinite(flip.margin):
         got += f": the golden's logits of the two are {flip.margin:.3g} apart"
         got += f", {flip.margin / flip.floor:.3g} × the noise floor" if flip.floor else ", and it has no noise floors"
-    return rule, f"token {flip.expected} at {list(flip.at)}", got
+    if flip.contradicted:
+        got += f"; the candidate's are {f'{flip.theirs:.3g} apart' if flip.theirs else 'equal, too'}"
+        return (
+            "another token than the candidate's own logits choose: the largest, of equals the lower id",
+            expected,
+            got,
+        )
+    if not flip.near_tie:
+        return "another token than the reference chooses, and no near-tie", expected, got
+    if not equal:
+        return "near-tie: noise may choose another token here", expected, got
+    rule = "near-tie: of equal logits the lower id is chosen, unless noise makes the candidate's unequal"
+    if np.isnan(flip.theirs):
+        got += ". The candidate's are not recorded: if they are equal, too, this is a mistake"
+    else:
+        got += f", the candidate's {abs(flip.theirs):.3g} apart"
+    return rule, expected, got
 
 
 def _near_tie(golden: Recording, candidate: Recording) -> tuple[str, str, str] | None:

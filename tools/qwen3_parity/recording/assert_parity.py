@@ -15,6 +15,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_parity.checkpoints.weights import checkpoints_of, weights_at_hand
 from qwen3_parity.judge.budgets import floor_for, headroom
 from qwen3_parity.judge.differences import differences
+from qwen3_parity.judge.next_command import show_command
 from qwen3_parity.judge.not_parity import NotParityError
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.spoken import as_filed, spoken
@@ -110,7 +111,7 @@ def _missing(case: Case, tap: str, step: int, steps: Sequence[int]) -> ParityErr
         "the golden's tap has no such step" if steps else "the golden has no such tap",
         expected=expected,
         got=f"step {step}" if steps else tap,
-        next_step=f"qwen3-parity show {case.name}",
+        next_step=show_command(case.name, case.path),
     )
 
 
@@ -134,7 +135,7 @@ def _judge(actual: Tensor, expected: Tensor, case: Case) -> None:
         verdict.problem,
         where=f"{verdict.where} of {case.name}",
         first_bad=f"{difference.first}; {difference.count} of {difference.of} elements" if difference else "",
-        next_step=f"qwen3-parity show {case.name} --tap {expected.info.name}",
+        next_step=show_command(case.name, case.path, "--tap", expected.info.name),
     )
     text = "\n  ".join([str(problem), *_mistake(actual, case)])
     blamed = pattern_of(expected.info.name).replace("{layer}", "*")

@@ -22,7 +22,18 @@ from qwen3_parity.recording.attention_calls import Attention
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import compiled_paths, plain_module
 from qwen3_parity.recording.layout import is_ambiguous, split
-from qwen3_parity.recording.matches import LAYER, Match, Matched, Observed, Taps, by_numbers, by_place, fits, fused
+from qwen3_parity.recording.matches import (
+    LAYER,
+    Match,
+    Matched,
+    Observed,
+    Taps,
+    by_numbers,
+    by_place,
+    fits,
+    fused,
+    no_table,
+)
 from qwen3_parity.recording.recorder import elements
 
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
@@ -65,13 +76,7 @@ def match_names(model: nn.Module, case: Case) -> tuple[list[Match], list[str]]:
     one that is compiled.
     """
     if case.is_graph:
-        raise ParityError(
-            case.name,
-            "names are matched by a table of the network, and a golden with a graph has no table of its network",
-            expected="a case of decoder/*, llama/* or encoder/*",
-            got="mode GRAPH",
-            next_step="record(model, case) needs no map where modules are called alike, else it says the nearest names",
-        )
+        raise no_table(case)
     if compiled := compiled_paths(model):
         raise ParityError(
             type(plain_module(model)).__name__,

@@ -9,15 +9,28 @@ from itertools import permutations
 
 import numpy as np
 
-from qwen3_golden import Array, pattern_of, pb, place
+from qwen3_golden import Array, ParityError, pattern_of, pb, place
 from qwen3_golden.networks import Bound, bound
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.next_command import show_command
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split, split_axes, width_of
 from qwen3_parity.recording.names import Named
 
 LAYER = "{layer}"
 _FUSED = (("q_proj", "k_proj", "v_proj"), ("k_proj", "v_proj"), ("gate_proj", "up_proj"))
+
+
+def no_table(case: Case) -> ParityError:
+    """The refusal of a golden with a graph."""
+    return ParityError(
+        case.name,
+        "names are matched by a table of the network, and a golden with a graph has no table of its network",
+        expected="a case of decoder/*, llama/* or encoder/*",
+        got="a golden with a graph",
+        next_step="names that are the golden's need no map; for others write it, "
+        f'"their.{LAYER}.name" = "mlp.down_proj" on each line: {show_command(case.name, case.path)} lists the taps',
+    )
 
 
 @dataclass(frozen=True)

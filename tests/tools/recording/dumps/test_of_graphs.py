@@ -109,3 +109,45 @@ def test_a_dump_of_other_ids_is_refused(case: Case, tmp_path: Path) -> None:
     save_file({"input_ids": ids, "model.norm": np.zeros((BATCH, SLOTS, 24), np.float32)}, tmp_path / "own.safetensors")
     with pytest.raises(ParityError, match="input_ids is another than that of moe"):
         import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+
+
+def test_logits_of_the_last_position_alone_are_a_forward_a_step(case: Case, tmp_path: Path) -> None:
+    last = {f"{step}.logits": case.golden["logits", step].array[:, -1:] for step in range(len(STEPS))}
+    save_file({name: np.ascontiguousarray(array) for name, array in last.items()}, tmp_path / "own.safetensors")
+    summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    recorded = read(summary.path)
+    assert [forward.stop for forward in summary.forwards] == np.cumsum(STEPS).tolist()
+    assert all((recorded["logits", step].array == last[f"{step}.logits"]).all() for step in range(len(STEPS)))
+
+
+@pytest.mark.parametrize("numbers", [[0], [1], [0, 1], [len(STEPS) - 1], [0, len(STEPS) - 1]])
+def test_steps_by_their_numbers_alone_are_a_part_of_the_case(case: Case, numbers: list[int], tmp_path: Path) -> None:
+    names = ("model.norm", "logits", "model.layers.1.self_attn.key")
+    taps = {f"{step}.{name}": case.golden[name, step].array for step in numbers for name in names}
+    save_file(taps, tmp_path / "own.safetensors")
+    summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    recorded = read(summary.path)
+    assert {item.key for item in recorded if not item.info.name.startswith("input.")} == {
+        (name, step) for name in names for step in numbers
+    }
+    assert distance(recorded, case.golden) == 0 and not summary.misfits
+
+
+def test_a_forward_too_many_is_counted(case: Case, tmp_path: Path) -> None:
+    shape = BATCH, 1, case.golden["logits", 0].array.shape[-1]
+    taps = {f"{step}.logits": np.zeros(shape, np.float32) for step in range(len(STEPS) + 1)}
+    save_file(taps, tmp_path / "own.safetensors")
+    with pytest.raises(ParityError, match="one more forward") as refusal:
+        import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    assert refusal.value.got == f"{len(STEPS) + 1} forwards"
+    assert f"{len(STEPS)} or fewer" in refusal.value.expected
+
+
+def test_names_of_a_golden_with_a_graph_are_written_by_hand_and_its_taps_listed(case: Case, tmp_path: Path) -> None:
+    save_file({"their.norm": np.zeros((BATCH, SLOTS, 24), np.float32)}, tmp_path / "own.safetensors")
+    matching = ["match-names", case.path, tmp_path / "own.safetensors", "--out", tmp_path / "names.toml"]
+    refused = CliRunner().invoke(main, list(map(str, matching)))
+    assert refused.exit_code == 2 and "a golden with a graph" in refused.output
+    assert f"qwen3-parity show {case.path} lists the taps" in " ".join(refused.output.split())
+    listed = CliRunner().invoke(main, ["show", str(case.path)])
+    assert listed.exit_code == 0 and "model.layers.1.mlp.gate[1]" in listed.output

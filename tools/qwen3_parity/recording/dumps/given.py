@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dumped, refused, shown
+from qwen3_parity.recording.dumps.packed import real_tokens
 from qwen3_parity.recording.slots import Forward
 
 _SHOWN_IDS = 64
@@ -51,6 +52,11 @@ def refuse_other_inputs(case: Case, inputs: Sequence[Dumped], forward: Forward) 
         expected = _expected(case, dumped.name, forward)
         if expected is None or (prod(dumped.shape) == expected.size and equal(dumped.load(), expected)):
             continue
+        real = real_tokens(case, forward)
+        if real is not None and prod(dumped.shape) == real.sum() and expected.shape[:2] == real.shape:
+            expected = expected[real]
+            if equal(dumped.load(), expected):
+                continue
         short = prod(dumped.shape) == expected.size <= _SHOWN_IDS
         got = str(dumped.load().reshape(-1).tolist()) if short else f"shape {list(dumped.shape)}"
         expected_text = (

@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from qwen3_golden import Recording, pb
+from qwen3_golden import Array, Recording, pb
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
+from qwen3_parity.recording.dumps.packed import Orders, as_tokens, in_slots, packed_order, real_tokens
 from qwen3_parity.recording.graph_names import Entry, in_layers, is_all, parts_of_fused
 from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
 from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
@@ -53,7 +55,8 @@ def import_graph_dump(
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
     like = {name: get_close_matches(name, known, n=1)[:1] for name in others[:_LIKE]}
     unmatched = {name: "".join(like.get(name, ())) for name in others}
-    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
+    laid_out = partial(_laid_out, {})
+    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, laid_out, unmatched)
 
 
 class _Reading(NamedTuple):
@@ -145,23 +148,50 @@ def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wa
         shape, width = member.dumped.shape, sum(width_of(layout.parts) for layout in there)
         return there if shape and shape[-1] == width else None
     by_name = member.entry is None
-    return there if fits(member.dumped.shape, member.taps[0], there[0], member.order, by_name=by_name) else None
+    if fits(member.dumped.shape, member.taps[0], there[0], member.order, by_name=by_name):
+        return there
+    real = real_tokens(recording.case, forward)
+    is_packed = real is not None and packed_order(member.dumped.shape, there[0].parts, real, member.order)
+    return there if is_packed else None
 
 
-def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
-    """The taps in an array, or what is wrong with its shape."""
+def _laid_out(orders: Orders, recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
+    """The taps in an array, or what is wrong with its shape; `orders` are those of arrays without padding so far."""
     dumped, where, entry = member.dumped, shown(member.dumped.name), member.entry
     layouts = _fitting(recording, member, forward)
     if layouts is None:
         golden, bounds, batch = recording.case.golden, recording.bounds, recording.case.batch
         wants = [wanted_of(golden, tap, forward, bounds, batch) for tap in member.taps]
         text = " + ".join(str([part.size for part in want.parts]) for want in wants if want)
-        return Misfit(where, " + ".join(member.taps), text, str(list(dumped.shape)))
+        got = f"{list(dumped.shape)}{as_tokens(recording.case, forward, dumped.shape)}"
+        return Misfit(where, " + ".join(member.taps), text, got)
     if not layouts:
         return []
     array, widths = dumped.load(), [width_of(part.parts) for part in layouts]
     parts = parts_of_fused(entry, widths, array, where) if entry else [array]
-    return [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
+    every = [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
+    real = real_tokens(recording.case, forward)
+    if real is None:
+        return every
+    return [in_their_slots(orders, part, layout, real) for part, layout in zip(every, layouts, strict=True)]
+
+
+def in_their_slots(orders: Orders, part: Part, layout: Wanted, real: Array) -> Part:
+    """A tap as it was dumped, or laid into its slots where it has real tokens alone.
+
+    What a forward with padding says of an array's axes is so in every forward.
+    """
+    tap, shape = general(part.tap), part.array.shape
+    order = orders.get(tap) and packed_order(shape, layout.parts, real, orders[tap])
+    if not order:
+        if fits(shape, part.tap, layout, part.order, by_name=part.by_name):
+            return part
+        order = packed_order(shape, layout.parts, real, part.order)
+    if not order:
+        return part
+    orders[tap] = order
+    kinds = tuple(axis.kind for axis in layout.parts)
+    return Part(part.tap, in_slots(part.array, layout.parts, real, order), kinds)
 
 
 def _nothing(dump: Dump, others: Sequence[str], case: Case) -> Exception:

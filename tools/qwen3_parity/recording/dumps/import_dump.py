@@ -17,6 +17,7 @@ from qwen3_parity.recording.dumps.graph_dump import import_graph_dump
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
+from qwen3_parity.recording.dumps.packed import as_tokens
 from qwen3_parity.recording.graph_names import graph_map
 from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
@@ -117,7 +118,8 @@ def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[P
     where, parts = shown(dumped.name), _parts(meaning)
     if not _fits(recording, member, forward):
         expected = " + ".join(f"{tap.rpartition('.')[2]} {[sizes.get(a, 0) for a in axes]}" for tap, axes in parts)
-        return Misfit(where, " + ".join(meaning.taps), expected, str(list(dumped.shape)))
+        got = f"{list(dumped.shape)}{as_tokens(recording.case, forward, dumped.shape)}"
+        return Misfit(where, " + ".join(meaning.taps), expected, got)
     array, order = dumped.load(), _order(member, sizes)
     return [
         Part(tap, part_of(meaning.entry, pattern, array, where, sizes) if len(parts) > 1 else array, order)

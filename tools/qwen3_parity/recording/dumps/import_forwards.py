@@ -6,29 +6,21 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 
 from qwen3_golden import Array, pattern_of, pb
 from qwen3_golden.dtypes import ARITHMETIC, FLOATS
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
+from qwen3_parity.recording.dumps.dumped_forwards import Fits, Match, forwards_of
 from qwen3_parity.recording.dumps.given import equal, forward_of, refuse_other_inputs
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
+from qwen3_parity.recording.dumps.packed import PAGE
 from qwen3_parity.recording.recorder import Recorder, recorder
 from qwen3_parity.recording.slots import Forward
 
-
-class Match(Protocol):
-    """An array that means taps, and the number of its forward."""
-
-    @property
-    def dumped(self) -> Dumped:
-        """The array."""
-
-    @property
-    def forward(self) -> int:
-        """Its forward's number."""
+_M = TypeVar("_M", bound=Match)
 
 
 class Part(NamedTuple):
@@ -40,9 +32,6 @@ class Part(NamedTuple):
     by_name: bool = False
 
 
-_M = TypeVar("_M", bound=Match)
-
-
 def import_forwards(
     dump: Dump,
     case: Case,
@@ -50,7 +39,7 @@ def import_forwards(
     arithmetic: pb.Arithmetic,
     matched: Sequence[_M],
     inputs: Sequence[Dumped],
-    fits: Callable[[Recorder, _M, Forward], bool],
+    fits: Fits[_M],
     parts: Callable[[Recorder, _M, Forward], Sequence[Part] | Misfit],
     unmatched: Mapping[str, str],
 ) -> Imported:
@@ -58,20 +47,16 @@ def import_forwards(
 
     `inputs` are arrays that a forward was given. Raises `ParityError` as `import_dump` does.
     """
-    misfits, forwards = list[Misfit](), list[Forward]()
+    misfits = list[Misfit]()
     with recorder(case, path, f"{dump.kind} dump") as recording:
         recording.arithmetic, recording.stored = arithmetic, _stored_in(match.dumped for match in matched)
-        for number, group in groupby(sorted(matched, key=lambda match: match.forward), key=lambda match: match.forward):
-            members = list(group)
-            # As a model without a cache runs, one forward over all slots serves every step.
-            forward = max(
-                _forwards_after(recording, forwards, dump.path),
-                key=lambda choice: sum(fits(recording, member, choice) for member in members),
-            )
+        in_order = sorted(matched, key=lambda match: match.forward)
+        groups = [list(group) for _, group in groupby(in_order, key=lambda match: match.forward)]
+        forwards = forwards_of(recording, groups, fits, dump.path)
+        for members, forward in zip(groups, forwards, strict=True):
+            number = members[0].forward
             refuse_other_inputs(case, [dumped for dumped in inputs if forward_of(dumped) == number], forward)
             misfits += _record(recording, members, forward, parts)
-            forwards.append(forward)
-        _refuse_unfinished(recording, forwards, dump.path)
         if not len(recording):
             raise _no_shape(dump, misfits)
         without, tensors, recognised = _taps_without(recording), len(recording), recording.recognised
@@ -112,6 +97,8 @@ def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
         else ("taps with positions", "states between steps alone")
     )
     next_step = "run the model on the case's own checkpoint and inputs"
+    if "real ones" in got:
+        next_step = f"lay them into the slots, 0 in padding: qwen3-parity show {PAGE}"
     return refused(dump.path, "no array has the shape of its tap", expected, got, next_step)
 
 
@@ -120,37 +107,6 @@ def _stored_in(arrays: Iterable[Dumped]) -> pb.Arithmetic:
     counted = Counter(dumped.dtype for dumped in arrays if dumped.dtype in FLOATS)
     most = counted.most_common(1)
     return ARITHMETIC[most[0][0]] if most else pb.ARITHMETIC_UNSPECIFIED
-
-
-def _forwards_after(recording: Recorder, before: Sequence[Forward], path: Path) -> list[Forward]:
-    """What the next forward of a dump can be: over the slots behind the last one, or the whole row again.
-
-    Raises `ParityError` where the case is at its end.
-    """
-    ends, done = [stop for _, stop in recording.bounds], before[-1].stop if before else 0
-    choices = [
-        Forward(first, done, stop)
-        for stop in sorted((end for end in ends if end > done), reverse=True)
-        for first in sorted({done, 0}, reverse=True)
-    ]
-    if not choices:
-        rule, got = "the case is at its end, and the dump has one more forward", f"{len(before) + 1} or more"
-        expected = f"forwards over the {ends[-1]} slots of {recording.case.name}, {len(ends)} or fewer"
-        raise refused(
-            path, rule, expected, got, "leave in the dump what belongs to the case: no warm-up, no other request"
-        )
-    return choices
-
-
-def _refuse_unfinished(recording: Recorder, forwards: Sequence[Forward], path: Path) -> None:
-    """Raise `ParityError` for a dump that ends before the case does."""
-    total, stop = recording.bounds[-1][1], forwards[-1].stop
-    if stop != total:
-        expected = f"forwards over all {total} slots of {recording.case.name}, in one or in {len(recording.bounds)}"
-        got = f"{len(forwards)} forwards, {stop} slots"
-        raise refused(
-            path, "the dump ends before the case does", expected, got, "run the case to its end, or choose another"
-        )
 
 
 def _taps_without(recording: Recorder) -> list[str]:

@@ -17,7 +17,7 @@ from qwen3_parity.recording.dumps.dump import Dumped, refused
 from qwen3_parity.recording.dumps.formats import read_dump
 from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.meanings import ends
-from qwen3_parity.recording.matches import LAYER, Match, Matched, Observed, Taps, by_numbers, by_place
+from qwen3_parity.recording.matches import LAYER, Match, Matched, Observed, Taps, by_numbers, by_place, no_table
 
 _TABLES = ("inv_freq", "cos", "sin")
 _FORWARD = re.compile(r"(\d{1,6})\.(.+)")
@@ -29,6 +29,8 @@ def match_dump(path: Path, case: Case) -> tuple[list[Match], list[str]]:
     Its first forward is looked at, over all slots or those of the prefill. Raises `ParityError` for a dump that cannot
     be read, and for a case that is not of one stack of layers.
     """
+    if case.is_graph:
+        raise no_table(case)
     if case.golden.case.mode not in (pb.ENCODER, pb.CAUSAL):
         rule = "names of a dump are matched on a case of one stack of layers"
         expected = "a case of decoder/*, llama/* or encoder/*"
