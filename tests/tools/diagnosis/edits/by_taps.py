@@ -28,14 +28,14 @@ def weights(case: str) -> dict[str, Array]:
 
 def faults(case: str, changed: Mapping[str, Array]) -> list[Explained]:
     """What is said where these taps of step 0 are others; nothing behind them was recorded."""
-    right = golden(case)
-    items = [item for item in right if not item.info.step]
+    whole = golden(case)
+    items = [item for item in whole if not item.info.step]
     last = max(place for place, item in enumerate(items) if item.info.name in changed)
     tensors = [
         replace(item, array=np.asarray(changed.get(item.info.name, item.array), item.array.dtype))
         for item in items[: last + 1]
     ]
-    return diagnose(right, replace(right, tensors=tensors), weights(case), partial=True).faults
+    return diagnose(whole, replace(whole, tensors=tensors), weights(case), partial=True).faults
 
 
 def firsts(case: str, changed: Mapping[str, Array]) -> list[str]:

@@ -26,9 +26,9 @@ def cut(pooled: Array) -> Array:
 
 POOLS: dict[str, Array] = {
     "the token before the last": HIDDEN[ROWS, np.maximum(LAST - 1, 0)],
-    "the mean of all tokens": np.stack([row[seen].mean(0) for row, seen in zip(HIDDEN, MASK, strict=True)]),
+    "the mean of all tokens": np.stack([row[tokens].mean(0) for row, tokens in zip(HIDDEN, MASK, strict=True)]),
     "the largest of all tokens, channel by channel": np.stack(
-        [row[seen].max(0) for row, seen in zip(HIDDEN, MASK, strict=True)]
+        [row[tokens].max(0) for row, tokens in zip(HIDDEN, MASK, strict=True)]
     ),
     "the last token of the row behind": np.roll(POOLED, -1, 0),
 }

@@ -17,7 +17,7 @@ YARN = RopeScaling("yarn", 8.0, 4096, 0.1 * np.log(8.0) + 1, truncate=False)
 POSITIONS_TOLD = {
     "edit.input: has position_ids +7, at modeling_gpt_oss.py:187": POSITIONS + 7,
     "edit.input: has position_ids +5, at modeling_gpt_oss.py:187": POSITIONS + 5,
-    "edit.input: has 0, 2–3, 1 for position_ids 1–4": np.array([0, 0, 2, 3, 1])[POSITIONS],
+    "edit.input: has 0–1 for position_ids 1, 4": np.array([0, 0, 2, 3, 1])[POSITIONS],
 }
 
 

@@ -82,23 +82,29 @@ def _read_by_others(edit: Edit, target: Target, passed: Collection[int]) -> Writ
     values = [value for site in edit.changes for value in region.at(site)]
     if len(values) != 1 or len(edit.changes) != 1:
         return None
-    slices, readers = region.network.slices, region.users.get(values[0], ())
     beside = [value for value in passed if value != region.value]
-    if region.node(values[0]) is None:
-        shared = values[0] in slices.recorded and any(values[0] in slices.reads(value) for value in beside)
-        return read_line(region, readers[0], values[0]) if shared and readers else None
-    inside = (value for value in beside if values[0] in slices.order(value))
-    spoiled = next((value for value in inside if _is_spoiled(edit, value, region.network)), None)
-    readers = [] if spoiled is None else [each for each in readers if each not in slices.order(spoiled)]
-    reader = read_line(region, readers[0], values[0]) if readers else None
+    if region.node(values[0]) is not None:
+        return _read_beside(edit, target, values[0], beside)
+    slices, readers = region.network.slices, region.users.get(values[0], ())
+    shared = values[0] in slices.recorded and any(values[0] in slices.reads(value) for value in beside)
+    return read_line(region, readers[0], values[0]) if shared and readers else None
+
+
+def _read_beside(edit: Edit, target: Target, value: int, beside: Sequence[int]) -> Written | None:
+    """An edit's line with the line that reads the value of its op, where a right tap that reads it has no such edit."""
+    region, slices = target.region, target.region.network.slices
+    inside = (each for each in beside if value in slices.order(each))
+    spoiled = next((each for each in inside if _is_spoiled(edit, each, region.network)), None)
+    readers = [] if spoiled is None else [x for x in region.users.get(value, ()) if x not in slices.order(spoiled)]
+    reader = read_line(region, readers[0], value) if readers else None
     return None if reader is None or edit.line is None else edit.line._replace(reader=reader.line)
 
 
 def _is_spoiled(edit: Edit, value: int, network: Network) -> bool:
     """Whether a right tap would be wrong with an edit."""
     key = next(key for key, tap in network.graph.taps.items() if tap == value)
-    at = target(network, *key)
-    return at is not None and at.spoiled_by(edit)
+    passing = target(network, *key)
+    return passing is not None and passing.spoiled_by(edit)
 
 
 def _called_here(written: Written, edit: Edit, target: Target) -> Written:

@@ -92,11 +92,7 @@ def search(
     for edits in _stages(first, known, taps.from_step) if new else (known,):
         if any(each.said.whole and not each.is_nonsense for each in fitting):
             alone = replace(taps, until=int(_ALONE * until))
-        for alike_plain in _by_rank(edits):
-            new_fits = _fitting(alike_plain, first, alone, said, fitting)
-            fitting = sorted((*fitting, *new_fits), key=lambda each: each.order)
-            if alone.over() or _is_unrivalled(fitting):
-                break
+        fitting = _with(fitting, edits, first, alone, said)
         if alone.over() or _is_all_explained(fitting):
             break
     if new and not taps.over():
@@ -139,6 +135,18 @@ def _fitting(
         if not tried or not taps.over():
             tried += 1
             yield _everywhere(edit, at, nearness, rest, taps.passing)
+
+
+def _with(
+    fitting: Sequence[Fitting], edits: Iterable[Edit], at: Target, taps: _Taps, said: set[tuple[str, str]]
+) -> list[Fitting]:
+    """What fits, and what fits of further edits: until it is late, or none that is less plain can come before."""
+    every = list(fitting)
+    for alike_plain in _by_rank(edits):
+        every = sorted((*every, *_fitting(alike_plain, at, taps, said, every)), key=lambda each: each.order)
+        if taps.over() or _is_unrivalled(every):
+            break
+    return every
 
 
 def _besides(fitting: Sequence[Fitting], taps: _Taps, said: set[tuple[str, str]]) -> Iterator[Fitting]:

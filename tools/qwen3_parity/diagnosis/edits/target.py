@@ -111,7 +111,7 @@ class Target:
         """
         best, words, part = _MOSTLY, "", self.counts
         for axis, name in enumerate(self.axes[: self.cells.ndim]):
-            across = tuple(other for other in range(self.cells.ndim) if other != axis)
+            across = tuple(place for place in range(self.cells.ndim) if place != axis)
             wrong = np.asarray(self.cells.any(across, keepdims=True))
             cells = np.asarray(self.counts & wrong)
             filled = float(self.cells.sum() / max(cells.sum(), 1))

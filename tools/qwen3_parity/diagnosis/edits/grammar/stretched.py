@@ -57,10 +57,10 @@ def of_config(config: Mapping[str, Any], frequencies: Array) -> tuple[SpecConfig
         scaling = _scaling(section, longest)
         theta, heads = section["rope_theta"], config.get("num_attention_heads", 1)
         try:
-            made = ops.inv_freq.forward(2 * len(frequencies), theta, scaling)
+            computed = ops.inv_freq.forward(2 * len(frequencies), theta, scaling)
         except (ArithmeticError, ValueError):  # a config may say anything
             continue
-        if np.allclose(made, frequencies, rtol=_SAME, atol=0):
+        if np.allclose(computed, frequencies, rtol=_SAME, atol=0):
             width, head_dim = config.get("hidden_size", 1), 2 * len(frequencies)
             sizes = SpecConfig(width, 1, 1, heads, heads, head_dim, 1, 1e-6, theta, rope_scaling=scaling)
             return sizes, longest
