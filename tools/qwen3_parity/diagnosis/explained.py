@@ -102,10 +102,11 @@ def outranked(
 ) -> tuple[list[Explanation], list[Finding]]:
     """Names and what stands beside them, where a map says of every wrong number where it stands.
 
-    A name that was fitted to each tap by itself, or would make right cells wrong, says less and stands beside it.
+    A name that was fitted to each tap by itself, would make right cells wrong, or is one of a part of the tap alone
+    says less and stands beside it.
     """
     maps = [finding for finding in numbers if finding.weight == 1 and finding.name.startswith(_MAPS)]
-    if not names or not maps or names[0].certain:
+    if not names or not maps or (names[0].certain and not names[0].part):
         return names, beside
     return [], [*beside, *map(_few, names)]
 

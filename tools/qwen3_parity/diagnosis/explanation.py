@@ -22,7 +22,7 @@ class Explanation:
     step of those that it reproduces. `kinds` of places are wrong together. `contradicted` counts those of the `passing`
     ones of the same place, as many as were tried, that the mistake would have made wrong, `elsewhere` those of them in
     a layer or step without a wrong one, where it is not made; `contradicting` are all of them. `spoiled` is the part of
-    the right cells of a tap explained partly.
+    the right cells of a tap explained partly, those of one part of it where it is made in that `part` alone.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Explanation:
     taps: tuple[tuple[str, int], ...] = ()
     elsewhere: int = 0
     contradicting: tuple[tuple[str, int], ...] = ()
+    part: str = ""
 
     @property
     def doubted(self) -> int:

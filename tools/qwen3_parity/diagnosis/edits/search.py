@@ -249,12 +249,12 @@ def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit])
     yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
 
 
-def _in_part(fits: Sequence[Nearness]) -> str:
+def _part(fits: Sequence[Nearness]) -> str:
     """The part of the taps that an edit is made in, where it is not made in all of them."""
     parts = list(dict.fromkeys(each.part for each in fits))
     if not any(parts):
         return ""
-    return f", in {parts[0]} alone" if len(parts) == 1 else ", in a part of each tap alone"
+    return parts[0] if len(parts) == 1 else "a part of each tap"
 
 
 def _cost(site: Site) -> int:
@@ -269,9 +269,10 @@ def _everywhere(
     fits = [each for each in every if each.fits]
     taps = [target.region.key for target, near in zip([first, *others], every, strict=True) if near.fits]
     contradicting = tuple(target.region.key for target in passing if target.spoiled_by(edit))
+    part = _part(fits)
     said = Explanation(
         edit.name,
-        edit.says + _in_part(fits),
+        f"{edit.says}, in {part} alone" if part else edit.says,
         fix="as the checkpoint and the case have it",
         place="",
         share=max(each.share for each in fits),
@@ -284,5 +285,6 @@ def _everywhere(
         rank=edit.rank,
         taps=tuple(taps),
         contradicting=contradicting,
+        part=part,
     )
     return Fitting(edit, said, sum(_cost(site) * len(first.region.at(site)) for site in edit.changes))

@@ -157,7 +157,7 @@ class Target:
         if predicted is None or not np.isfinite(predicted[self.counts]).all():
             return NOTHING
         near = self._nearness(predicted, self.unit)
-        if near.fits and self._is_one_of_two(edit, predicted):
+        if near.fits and edit.parts and (near.part or self._is_one_of_two(edit, predicted)):
             return NOTHING
         if near.fits or self.actual.dtype.kind != "f":
             return near
@@ -166,7 +166,8 @@ class Target:
             self._keep(edit, left)
             return near
         unit = self._unit_of(edit, predicted)
-        return near if unit is None else self._nearness(predicted, unit)
+        again = near if unit is None else self._nearness(predicted, unit)
+        return NOTHING if again.part and edit.parts else again
 
     def _is_one_of_two(self, edit: Edit, predicted: Array) -> bool:
         """Whether one of two edits makes all that both make, or nothing: then the other one is all that is wrong."""
