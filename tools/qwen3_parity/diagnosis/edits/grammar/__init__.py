@@ -23,6 +23,7 @@ from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.stretched import stretched
+from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
 
@@ -33,6 +34,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     frequencies,
     stretched,
     rotations,
+    unturned,
     siblings,
     activations,
     values,

@@ -38,6 +38,7 @@ def added(region: Region) -> Iterator[Edit]:
             yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)
     yield from _of_size_1(region)
     yield from _biases(region)
+    yield from _unread(region)
     norms = {site: blocks[-1] for site, blocks in region.blocks.items()
              if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip
     yield from _norms(region, norms)
@@ -62,6 +63,33 @@ def _of_size_1(region: Region) -> Iterator[Edit]:
             for name, norm in unweighted(region).items():
                 says = f"runs {name} without a weight on the result of {short(node.op)}"
                 yield Edit("edit.added", says, COMBINED, {site: _behind(norm)}, line_of(region, places[0]))
+
+
+def _unread(region: Region) -> Iterator[Edit]:
+    """Vectors of an op's own module that nothing here reads, added to what is as wide: a router's correction, say."""
+    read = {region.names[value] for value in region.leaves if value in region.names}
+    vectors = dict[str, list[str]]()
+    for name in region.network.graph.parameters:
+        if name not in read and region.parameter(name).ndim == 1:
+            module, _, leaf = name.rpartition(".")
+            vectors.setdefault(module, []).append(leaf)
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        if node is None or not isinstance(base, np.ndarray) or base.dtype.kind != "f":
+            continue
+        for leaf in vectors.get(node.module, ()):
+            if region.parameter(f"{node.module}.{leaf}").shape == base.shape[-1:]:
+                name = opened(f"{node.module}.{leaf}").removeprefix("model.")
+                says = f"adds {name} to the result of {short(node.op)}"
+                yield Edit("edit.added", says, RARE, {site: _with_vector(leaf)}, line_of(region, places[0]))
+
+
+def _with_vector(leaf: str) -> Change:
+    def change(call: Call) -> Array:
+        assert call.node is not None
+        return np.asarray(call.plain() + call.region.parameter(f"{call.node.module}.{leaf}"))
+
+    return change
 
 
 def _biases(region: Region) -> Iterator[Edit]:
