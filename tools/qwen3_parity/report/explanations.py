@@ -45,5 +45,7 @@ def _doubt(contradictions: str) -> str:
 def to_json(explanation: Explanation) -> Any:
     """Plain dicts, lists, strings and numbers."""
     rank = explanation.rank
-    fields = {name: value for name, value in asdict(explanation).items() if name not in ("rank", "contradicting")}
+    fields = {
+        name: value for name, value in asdict(explanation).items() if name not in ("rank", "contradicting", "part")
+    }
     return plain(fields | {"kind": rank.kind.word, "order": rank.order})

@@ -26,20 +26,21 @@ def weights(case: str) -> dict[str, Array]:
     return dict(weights_of(golden(case), CHECKPOINTS))
 
 
-def faults(case: str, changed: Mapping[str, Array]) -> list[Explained]:
-    """What is said where these taps of step 0 are others; nothing behind them was recorded."""
+def faults(case: str, changed: Mapping[str, Array], without: str = "") -> list[Explained]:
+    """What is said where these taps of step 0 are others; nothing behind them was recorded, nor the tap `without`."""
     whole = golden(case)
     items = [item for item in whole if not item.info.step]
     last = max(place for place, item in enumerate(items) if item.info.name in changed)
     tensors = [
         replace(item, array=np.asarray(changed.get(item.info.name, item.array), item.array.dtype))
         for item in items[: last + 1]
+        if item.info.name != without
     ]
     return diagnose(whole, replace(whole, tensors=tensors), weights(case), partial=True).faults
 
 
-def firsts(case: str, changed: Mapping[str, Array]) -> list[str]:
+def firsts(case: str, changed: Mapping[str, Array], without: str = "") -> list[str]:
     """The first answer to each wrong place, by name and words."""
-    every = faults(case, changed)
+    every = faults(case, changed, without)
     return [f"{fault.explanations[0].name}: {fault.explanations[0].says}" if fault.explanations else fault.name
             for fault in every]  # fmt: skip

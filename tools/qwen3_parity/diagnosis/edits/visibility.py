@@ -81,7 +81,7 @@ def _visible(values: Any) -> Array | None:
         return None
     if values.dtype.kind == "b":
         return values
-    return np.asarray(values > _HIDING) if values.dtype.kind == "f" else None
+    return np.asarray(~(values <= _HIDING)) if values.dtype.kind == "f" else None  # NaN hides nothing
 
 
 def _says(before: Array, after: Array) -> str:

@@ -69,9 +69,9 @@ def _unread(region: Region) -> Iterator[Edit]:
     """Vectors of an op's own module that nothing here reads, added to what is as wide: a router's correction, say."""
     read = {region.names[value] for value in region.leaves if value in region.names}
     vectors = dict[str, list[str]]()
-    for name in region.network.graph.parameters:
-        if name not in read and region.parameter(name).ndim == 1:
-            module, _, leaf = name.rpartition(".")
+    for name in region.network.graph.leaves:
+        module, _, leaf = name.rpartition(".")
+        if module and name not in read and np.ndim(region.parameter(name)) == 1:
             vectors.setdefault(module, []).append(leaf)
     for site, places in reversed(region.sites.items()):
         node, base = region.node(places[0]), region.base[places[0]]

@@ -12,7 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import called, line_of, named, recorded_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_spec.graph import Node, Ref
 
@@ -123,6 +123,13 @@ def _operand(slot: int, function: Callable[[Array, int], Array], axis: int) -> C
     return change
 
 
+def _called(region: Region, part: Any) -> str:
+    """The name of a part that is joined, where it has one."""
+    node = region.network.graph.node(part.value) if isinstance(part, Ref) else None
+    name = called(region, part.value) if isinstance(part, Ref) else ""
+    return f" ({name})" if name and (node is None or name != short(node.op)) else ""
+
+
 def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
     op = short(node.op)
     if op in ("cat", "stack") and isinstance(node.operands[0], tuple):
@@ -132,7 +139,8 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
                 says = f"puts the parts in the order {', '.join(map(str, order))}"
                 yield "edit.order", says, RARE, _ordered(order)
         for part in range(min(count, _MOST_PARTS)):
-            yield "edit.left_out", f"has zeros for part {part}", PLAIN + 1, _without(part)
+            says = f"has zeros for part {part}{_called(region, node.operands[0][part])}"
+            yield "edit.left_out", says, PLAIN + 1, _without(part)
     if op == "cat":
         yield "edit.pairs", "interleaves the parts", RARE, _interleaved_parts
     if op == "getitem" and isinstance(node.operands[0], Ref):

@@ -68,6 +68,8 @@ _COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 _HIDING = -1e4
 """What is added to a score that is to be hidden is below it."""
+_LOWEST = -1e30
+"""Hides beside every finite score; rows without a visible key stay finite."""
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
 
 
@@ -155,6 +157,24 @@ def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     return change
 
 
+def _unscaled(size: int, *, both: bool) -> Change:
+    """Blocks one after the other, each by the largest score so far; what came before stays, and its sum, if `both`."""
+
+    def change(call: Call) -> Array:
+        x, axis = np.asarray(call.operands[0]), int(call.operands[1])
+        if axis % x.ndim != x.ndim - 1:
+            raise ValueError("no scores of keys")
+        x = np.where(x > _HIDING, x, -np.inf)
+        blocks = np.split(x, range(size, x.shape[-1], size), -1)
+        largest = np.maximum.accumulate(np.stack([block.max(-1) for block in blocks], -1), -1)
+        largest = np.repeat(largest, [block.shape[-1] for block in blocks], -1)
+        e = np.exp(x - np.where(np.isfinite(largest), largest, 0))
+        rescaled = np.exp(x - x.max(-1, keepdims=True))
+        return np.asarray(e / (e if both else rescaled).sum(-1, keepdims=True))
+
+    return change
+
+
 def _layer_norm(*, mean: bool, spare: int, behind: bool = False) -> Change:
     """A LayerNorm in one op without its mean, by the deviation of so many numbers less, or with eps behind the root."""
 
@@ -201,6 +221,14 @@ def _hidden_behind(call: Call) -> Array:
         raise ValueError("no mask is added before it")
     scores = parts[0] if masks[0] is parts[1] else parts[1]
     return np.asarray(call.plain(scores, *call.operands[1:]) * (masks[0] > _HIDING))
+
+
+def _causal(call: Call) -> Any:
+    scores = np.array(call.operands[0], np.float64)
+    if scores.ndim < 4 or scores.shape[-1] < scores.shape[-2]:
+        raise ValueError("no scores of keys")
+    ahead = np.triu(np.ones(scores.shape[-2:], bool), 1 + scores.shape[-1] - scores.shape[-2])
+    return call.plain(np.where(ahead, _LOWEST, scores), *call.operands[1:])
 
 
 def _from_the_end(call: Call) -> Array:
@@ -272,8 +300,14 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
         "adds 1 to the sum of softmax": _with_a_sink,
         "hides keys behind the softmax, not before it": _hidden_behind,
+        "hides the keys ahead of each query, as a decoder does": _causal,
         "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
         "takes softmax of all before it chooses": _of_all,
+        **{
+            f"rescales {words} where a later block of {size} keys has a larger score": _unscaled(size, both=both)
+            for size in (1, 2, 4, 8, 16, 32, 64)
+            for words, both in (("nothing", True), ("the sum of softmax alone", False))
+        },
         **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
         **{
             f"takes softmax of each of {count} parts by itself, divided by {count}": _softmax_of_parts(count, count)
