@@ -5,7 +5,8 @@ It runs `diagnosis.precision`, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -71,7 +72,9 @@ ENGINES: dict[str, Callable[[nn.Module], None]] = {
 }
 
 
-def diagnosed(*changes: Callable[[Any], None], folder: Path, arithmetic: str = "other") -> Diagnosis:
+def diagnosed(
+    *changes: Callable[[Any], None], folder: Path, arithmetic: str = "other", only: Collection[str] = ()
+) -> Diagnosis:
     case = next(case for case in MODEL_CASES if case.name == NAME)
     model, asked = network(case), qwen3_parity.golden(NAME)
     for change in changes:
@@ -80,7 +83,9 @@ def diagnosed(*changes: Callable[[Any], None], folder: Path, arithmetic: str = "
         recording.arithmetic = arithmetic  # type: ignore[assignment]  # as a user says it
         step_by_step(model, asked)
     golden = golden_of(NAME)
-    return diagnose(golden, read(recording.path), weights_of(golden, CHECKPOINTS))
+    mine = read(recording.path)
+    mine = replace(mine, tensors=[item for item in mine if not only or item.info.name in only])
+    return diagnose(golden, mine, weights_of(golden, CHECKPOINTS))
 
 
 def printed(diagnosis: Diagnosis) -> str:
@@ -115,6 +120,14 @@ def test_a_folder_of_a_lossy_engine_has_nothing_to_fix_either(tmp_path: Path) ->
 def test_the_same_numbers_have_a_fix_where_nobody_declares_them(tmp_path: Path) -> None:
     diagnosis = diagnosed(eight_bits, folder=tmp_path, arithmetic="float32")
     assert "fix:" in printed(diagnosis) and after_diagnosis(diagnosis)["do"] == "fix"
+
+
+def test_of_too_few_taps_of_a_lossy_engine_more_are_asked_for(tmp_path: Path) -> None:
+    diagnosis = diagnosed(eight_bits, folder=tmp_path, only=("model.layers.0", "model.layers.1", "logits"))
+    following = after_diagnosis(diagnosis)
+    assert following["do"] == "record" and "errors scatter as roundings do" in str(following["says"])
+    undeclared = diagnosed(eight_bits, folder=tmp_path, arithmetic="float32", only=("model.layers.0", "logits"))
+    assert after_diagnosis(undeclared)["do"] == "fix"
 
 
 def other_weight(model: Any) -> None:

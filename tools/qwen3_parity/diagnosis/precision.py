@@ -59,6 +59,12 @@ def declared(fault: Explained, diagnosis: Diagnosis) -> bool:
     return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and in_few_bits(fault)
 
 
+def scatters(fault: Explained, diagnosis: Diagnosis) -> bool:
+    """Whether a place is off as roundings make it, of a candidate that declares them: nobody can tell more from it."""
+    first = fault.numbers[0].name if fault.numbers and not fault.is_known else ""
+    return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and first == "fit.scattered"
+
+
 def lossy_alone(diagnosis: Diagnosis) -> str:
     """What is said of a candidate that says itself that it is lossy, where nothing else is wrong; "" of any other.
 

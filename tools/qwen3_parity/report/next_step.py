@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen3_golden import GOLDEN_ROOT
-from qwen3_parity.diagnosis.precision import declared, lossy_alone
+from qwen3_parity.diagnosis.parameters import FOREIGN
+from qwen3_parity.diagnosis.precision import declared, lossy_alone, scatters
 from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
 
@@ -25,6 +26,10 @@ Next = dict[str, str | bool | None]
 CHECKED = "exit 0: parity, stop; exit 1: its own next says what is left"
 DIAGNOSED = "which ops are wrong on their own inputs, and the one mistake to fix first"
 _SHOWN = 12
+_SCATTERS = (
+    "its errors scatter as roundings do, which the recording declares; whether anything else is otherwise cannot be "
+    "told from so few taps: record what the modules within give, too"
+)
 _UNKNOWN = "no known mistake reproduces it"
 
 
@@ -88,11 +93,16 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
         first = known.explanations[0]
         line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
         return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
+    rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
     for parameter in diagnosis.parameters:
-        return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
+        if not (rounded and parameter.says.startswith(FOREIGN)):  # which is what rounding weights makes
+            return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
     for fault in faults:
         if fault.record:
             says = f"{_open(fault.fault.place)}: {_UNKNOWN}; {fault.record}"
+            return step("record", says, anew, DIAGNOSED, again=True)
+        if scatters(fault, diagnosis):
+            says = f"{_open(fault.fault.place)}: {_SCATTERS}"
             return step("record", says, anew, DIAGNOSED, again=True)
         lines = [*(f"not as {line}" for line in fault.source[:1]), *(finding.says for finding in fault.numbers[:3])]
         return _fix(None, [fault.fault.place], "; ".join([_UNKNOWN, *lines]), check)

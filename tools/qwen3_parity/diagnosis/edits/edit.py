@@ -164,8 +164,12 @@ class Edit:
 
 @dataclass(frozen=True)
 class Free:
-    """A family of edits by a number that is fitted: `starts` are where it is looked for, `plain` changes nothing."""
+    """A family of edits by a number that is fitted: `starts` are where it is looked for, `plain` changes nothing.
+
+    Nor does what is nearer to it than the part `least` of it.
+    """
 
     edit: Callable[[float], Edit]
     starts: tuple[float, ...]
     plain: float | None = None
+    least: float = 0.0

@@ -29,7 +29,9 @@ def fit(free: Free, target: Target) -> Iterator[Edit]:
         reached, error = _descend(free, target, start)
         if error < best:
             best, number = error, reached
-    if number is None or best > target.error * _SNAPPED or number == free.plain:
+    if number is None or best > target.error * _SNAPPED:
+        return
+    if free.plain is not None and abs(number - free.plain) <= free.least * abs(free.plain):
         return
     for value in dict.fromkeys((*_round(number), number)):
         yield free.edit(value)

@@ -23,6 +23,10 @@ _OPS = frozenset(
 NEUTRAL: Mapping[str, float] = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 """What an op with a number leaves as it is."""
 _EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_WIDTHS = frozenset(
+    {"hidden_size", "head_dim", "d_model", "n_embd", "kv_lora_rank", "q_lora_rank", "intermediate_size"}
+)
+"""Numbers of channels: a kernel that sums squares adds epsilon to the sum, or divides it as well."""
 _HIDING = (1e4, 65504.0, 1e9, 100.0)
 """Numbers that are added to hide a key, some of them too small."""
 _TOO_SMALL = (-5.0, -20.0)
@@ -161,6 +165,10 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         return
     if 0 <= value < 0.01:
         yield from ((epsilon, "") for epsilon in _EPSILONS)
+        for key, width in {"head_dim": _head_dim(config), **config}.items() if value else ():
+            if key.rpartition(".")[2] in _WIDTHS and width > 1:
+                yield value / width, f", it divided by {key},"
+                yield value * width, f", it times {key},"
     if value:
         yield 1.0, ""
         yield 0.0, ""

@@ -18,6 +18,8 @@ _SCALED = frozenset(
         *("index", "mul", "to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm"),
     }
 )
+_NO_FACTOR = 1e-4
+"""How far from 1 a factor is that nobody wrote: it stands for something else, as an epsilon."""
 _LARGEST_PARAMETER = 128
 """Numbers of a parameter that a factor of its own is looked for."""
 
@@ -67,7 +69,7 @@ def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Fre
         says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config not in ("", number(fit)) else "")
         return Edit("edit.fitted", says, RARE if of_config else RARE + 1, {site: _times(fit)}, line)
 
-    return Free(edit, (1.3,), 1.0)
+    return Free(edit, (1.3,), 1.0, _NO_FACTOR)
 
 
 def _free(
