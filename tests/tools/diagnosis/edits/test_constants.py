@@ -14,6 +14,7 @@ TOLD = {
 }
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("says", TOLD)
 def test_an_epsilon_of_a_sum_is_told_by_its_width(says: str) -> None:
     embedded = golden(CASE)["model.embed_tokens", 0].values().astype(np.float64)

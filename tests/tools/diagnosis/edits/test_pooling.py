@@ -34,6 +34,7 @@ POOLS: dict[str, Array] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("says", POOLS)
 def test_what_is_pooled_is_told_instead_of_the_last_token(says: str) -> None:
     (first,) = firsts(CASE, {"pooled": POOLS[says], "embedding": cut(POOLS[says])})
@@ -54,6 +55,7 @@ LENGTHS: dict[str, Callable[[Array], Array]] = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("says", LENGTHS)
 def test_what_a_vector_is_divided_by_is_told_instead_of_its_length(says: str) -> None:
     (first,) = firsts(CASE, {"embedding": LENGTHS[says](POOLED)})

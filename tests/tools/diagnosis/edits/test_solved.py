@@ -21,6 +21,7 @@ POSITIONS_TOLD = {
 }
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("says", POSITIONS_TOLD)
 def test_positions_are_told_by_what_they_make(says: str) -> None:
     frequencies = ops.inv_freq.forward(2 * PAIRS, 9000.0, YARN)

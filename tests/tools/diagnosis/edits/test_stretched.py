@@ -25,6 +25,7 @@ TOLD = {
 }
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("says", TOLD)
 def test_a_wrong_stretching_is_told_by_its_name(says: str) -> None:
     frequencies, factor = TOLD[says]

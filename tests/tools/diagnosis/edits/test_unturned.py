@@ -34,6 +34,7 @@ def largest_so_far(probs: Array, size: int) -> Array:
     return np.repeat(largest, [block.shape[-1] for block in blocks], -1)
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("size", [1, 2])
 def test_blocks_of_keys_that_are_not_rescaled_are_told(size: int) -> None:
     probs = golden(CASE)[PROBS, 0].values().astype(np.float64)
