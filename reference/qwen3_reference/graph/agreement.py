@@ -11,6 +11,7 @@ from qwen3_reference.graph.taps import Key
 from qwen3_spec.arithmetic import Arithmetic, Array
 from qwen3_spec.aten import Numbers
 from qwen3_spec.graph import Graph, computed
+from qwen3_spec.slices import chosen
 
 _FAST = Numbers(Arithmetic(np.float32, np.matmul, lambda x: np.asarray(np.sum(x, axis=-1, dtype=np.float32))))
 """float32 by whatever NumPy adds with: quick, and near enough to tell a wrong graph."""
@@ -29,10 +30,16 @@ def farthest(graph: Graph, arrays: Mapping[str, Array], values: Mapping[Key, tor
     for key in values:
         taps.setdefault(graph.taps[key], []).append(key)
     held = dict(graph.leaf_values(arrays))
-    first = len(held)
+    first, choices = (
+        len(held),
+        chosen(graph, {graph.taps[key]: run.numpy() for key, run in values.items() if not run.is_floating_point()}),
+    )
     for number in range(first + len(graph.nodes)):
         if number >= first:
-            held[number] = computed(graph.nodes[number - first], held, _FAST)
+            node = graph.nodes[number - first]
+            held[number] = computed(node, held, _FAST)
+            if number in choices and np.isfinite(_choices_apart(choices[number], held[number][1])):
+                held[number] = computed(node, held, _FAST, choices[number])  # what was chosen, in torch's order
         for key in taps.get(number, ()):
             run = values[key].numpy() if not values[key].is_floating_point() else values[key].double().numpy()
             errors[key] = _choices_apart(run, held[number]) if run.dtype.kind in "bi" else _error(run, held[number])

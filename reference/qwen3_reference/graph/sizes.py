@@ -44,7 +44,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("num_experts_per_tok", "top_k_experts", "moe_k"), 3),
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
-    **dict.fromkeys(("n_group", "topk_group", "first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
+    **dict.fromkeys(("first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
@@ -74,6 +74,9 @@ _SIZES: Settings = {
     "use_cache": True,
 }
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
+_GROUPS: Settings = {"n_group": 4, "topk_group": 2}
+"""Of experts that are chosen by groups: some groups are left out, and the chosen experts need more than one."""
+_ONE_GROUP: Settings = dict.fromkeys(_GROUPS, 1)
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
@@ -92,6 +95,7 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"num_key_value_heads": _HEADS // 2},
     {"embedding_size": _WIDTH},
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
+    _ONE_GROUP,
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 _WIDE: Settings = {
@@ -150,9 +154,9 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
 
     `settings` stand as they are; `scalars`: with loud ones.
     """
-    sizes = {**_SIZES, **adjusted}
-    theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = config.to_dict()
+    sizes = {**_SIZES, **(_GROUPS if (said.get("n_group") or 1) > 1 else _ONE_GROUP), **adjusted}
+    theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = turning(
         louder(said) if scalars else said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS
     )
@@ -213,7 +217,18 @@ def _is_size(value: object, key: str) -> bool:
 
 
 _LISTED = ("attn_layer_indices", "hybrid_layer_ids")
-_OPEN = ("head_dim", "n_inner", "vocab_size", "pad_token_id", "mask_token_id", "num_key_value_heads", *_LISTED)
+_OPEN = (
+    *(
+        "head_dim",
+        "n_inner",
+        "vocab_size",
+        "pad_token_id",
+        "mask_token_id",
+        "num_key_value_heads",
+        "num_experts_per_tok",
+    ),
+    *_LISTED,
+)
 """Keys that may be None and are then filled in from others, and lists of layers."""
 _SHORT = {"block_sparse": "original_full"}
 """What attention is called that texts of many blocks have, and what a model makes of it, in its run, for our texts."""

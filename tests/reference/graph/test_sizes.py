@@ -44,3 +44,13 @@ def test_sizes_of_each_layer_are_small_and_differ_where_they_did() -> None:
     assert small(whole, {}).intermediate_size == [40] * 4
     whole.intermediate_size[0] *= 2
     assert small(whole, {}).intermediate_size == [56, 40, 40, 40]
+
+
+def test_experts_that_a_family_chooses_by_groups_have_groups_of_which_some_are_left_out() -> None:
+    grouped, whole = small(family("deepseek_v3"), {}), small(family("glm4_moe"), {})
+    assert (grouped.n_group, grouped.topk_group, grouped.n_routed_experts) == (4, 2, 12)
+    assert (whole.n_group, whole.topk_group) == (1, 1)
+
+
+def test_a_family_that_says_no_number_of_chosen_experts_chooses_some() -> None:
+    assert tiny_model("deepseek_v2").config.num_experts_per_tok == 3
