@@ -157,7 +157,7 @@ class Target:
         if predicted is None or not np.isfinite(predicted[self.counts]).all():
             return NOTHING
         near = self._nearness(predicted, self.unit)
-        if near.fits and edit.parts and (near.part or self._is_one_of_two(edit, predicted)):
+        if near.part and edit.parts:
             return NOTHING
         if near.fits or self.actual.dtype.kind != "f":
             return near
@@ -169,11 +169,12 @@ class Target:
         again = near if unit is None else self._nearness(predicted, unit)
         return NOTHING if again.part and edit.parts else again
 
-    def _is_one_of_two(self, edit: Edit, predicted: Array) -> bool:
-        """Whether one of two edits makes all that both make, or nothing: then the other one is all that is wrong."""
-        alone = [self.predicted(part) for part in edit.parts]
+    def is_one_of_two(self, edit: Edit) -> bool:
+        """Whether one of two edits makes all that both make here, or nothing: the other one is all that is wrong."""
+        both, alone = self.predicted(edit), [self.predicted(part) for part in edit.parts]
         return any(
-            each is None or any(np.allclose(each, same, _SAME, _SAME) for same in (predicted, self.truth))
+            each is None
+            or any(same is not None and np.allclose(each, same, _SAME, _SAME) for same in (both, self.truth))
             for each in alone
         )
 

@@ -18,6 +18,8 @@ from qwen3_spec import RopeScaling, SpecConfig, ops
 
 _SAME = 1e-5
 """How far frequencies may be from those of a config that made them, of their size."""
+_GENERAL = 2
+"""What a table of any RoPE is less plain than one that a key of the config makes."""
 _LENGTH, _ORIGINAL = "max_position_embeddings", "original_max_position_embeddings"
 
 
@@ -32,7 +34,8 @@ def stretched(region: Region) -> Iterator[Edit]:
             continue
         line, angles = line_of(region, places[0]), _angles(region)
         for rule in rope_scaling.rules(config, longest, values):
-            yield Edit(rule.name, rule.says, rule.rank, {site: _table(rule.change(values, config))}, line)
+            rank = rule.rank + (_GENERAL if rule.name.startswith("table.") else 0)
+            yield Edit(rule.name, rule.says, rank, {site: _table(rule.change(values, config))}, line)
         head_dim = region.network.config.get("head_dim", 0)
         if head_dim > 2 * len(values):
             says = f"divides the exponent by head_dim {head_dim}, not by the {2 * len(values)} channels that turn"
