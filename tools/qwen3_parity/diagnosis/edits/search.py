@@ -192,7 +192,7 @@ def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> I
     """The edits that give the first wrong tap and do not say what was `said` before; it grows by what they say."""
     for edit in edits:
         nearness = first.of(edit)
-        if nearness.fits and (edit.name, edit.says) not in said and not first.is_one_of_two(edit):
+        if nearness.fits and (edit.name, edit.says) not in said and not (edit.parts and first.is_one_of_two(edit)):
             said.add((edit.name, edit.says))
             yield nearness, edit
 
