@@ -203,7 +203,7 @@ def test_a_model_without_an_argument_that_changes_the_run_is_refused(case: Case)
 
 
 def test_match_names_says_that_it_knows_no_such_network(case: Case) -> None:
-    with pytest.raises(ParityError, match=r"no table of its network(.|\n)*record\(model, case\)"):
+    with pytest.raises(ParityError, match=r"no table of its network(.|\n)*write it(.|\n)*lists the taps"):
         match_names(moe(), case)
 
 
