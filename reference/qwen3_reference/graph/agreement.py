@@ -30,9 +30,9 @@ def farthest(graph: Graph, arrays: Mapping[str, Array], values: Mapping[Key, tor
     for key in values:
         taps.setdefault(graph.taps[key], []).append(key)
     held = dict(graph.leaf_values(arrays))
-    first, choices = (
-        len(held),
-        chosen(graph, {graph.taps[key]: run.numpy() for key, run in values.items() if not run.is_floating_point()}),
+    first = len(held)
+    choices = chosen(
+        graph, {graph.taps[key]: run.numpy() for key, run in values.items() if not run.is_floating_point()}
     )
     for number in range(first + len(graph.nodes)):
         if number >= first:

@@ -217,17 +217,11 @@ def _is_size(value: object, key: str) -> bool:
 
 
 _LISTED = ("attn_layer_indices", "hybrid_layer_ids")
-_OPEN = (
-    *(
-        "head_dim",
-        "n_inner",
-        "vocab_size",
-        "pad_token_id",
-        "mask_token_id",
-        "num_key_value_heads",
-        "num_experts_per_tok",
-    ),
-    *_LISTED,
+_OPEN = frozenset(
+    {
+        *("head_dim", "n_inner", "vocab_size", "pad_token_id", "mask_token_id"),
+        *("num_key_value_heads", "num_experts_per_tok", *_LISTED),
+    }
 )
 """Keys that may be None and are then filled in from others, and lists of layers."""
 _SHORT = {"block_sparse": "original_full"}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -31,6 +33,15 @@ RUN = {
 
 def test_choices_in_another_order_are_taken_over() -> None:
     assert farthest(graph(2.0), {"x": X}, RUN)[1] == 0
+
+
+def test_values_that_are_chosen_stand_in_the_order_of_their_indices() -> None:
+    plain = graph(2.0)
+    largest = Node("getitem", (Ref(2), 0), {}, "float32", (1, 2), "gate", ())
+    with_values = replace(plain, nodes=(*plain.nodes, largest), taps={**plain.taps, ("largest", 0): 5})
+    assert farthest(with_values, {"x": X}, RUN | {("largest", 0): torch.tensor([[6.0, 8.0]])})[1] == 0
+    key, far = farthest(with_values, {"x": X}, RUN | {("largest", 0): torch.tensor([[6.0, 4.0]])})
+    assert key == ("largest", 0) and far > 0.5
 
 
 def test_another_number_is_told_by_its_tap() -> None:

@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.cli import main
+from qwen3_parity.judge.choices import first_flip
 
 CHECKPOINT = GOLDEN_ROOT / "checkpoints" / "tied-decoder"
 NEW = 6
@@ -178,7 +179,7 @@ def test_of_equal_logits_nobody_says_that_noise_chose_without_the_candidates() -
     verdicts = check(*tied())
     (problem,) = verdicts.problems
     assert (verdicts.word, problem.expected) == ("near-tie", "token 30 at [1, 4], the lower id")
-    assert "lower id" in problem.rule and "are equal. The candidate's are not recorded" in problem.got
+    assert "lower id" in problem.rule and "are equal. The candidate's are not recorded in float32" in problem.got
 
 
 @pytest.mark.parametrize(("moved", "word"), [(0, "divergence"), (-1e-6, "divergence"), (1e-6, "near-tie")])
@@ -196,3 +197,15 @@ def test_the_candidates_own_logits_say_whether_the_higher_of_equals_is_a_mistake
     (problem,) = verdicts.problems
     assert (verdicts.word, "near-tie" in problem.rule) == (word, word == "near-tie")
     assert ("equal, too" in problem.got) == (moved == 0) and (" apart" in problem.got) == (moved != 0)
+
+
+def test_logits_that_a_narrower_type_made_equal_do_not_tell() -> None:
+    equal, candidate = tied()
+    logits = [
+        tensor("logits", item.array.astype(np.float16), step=item.info.step, axes=item.info.axes)
+        for item in equal
+        if item.info.name == "logits"
+    ]
+    narrow = replace(candidate, tensors=[*candidate, *logits])
+    flip = first_flip(narrow["generated_ids", 0].values(), equal, narrow)
+    assert flip is not None and np.isnan(flip.theirs) and flip.near_tie

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from qwen3_golden import Array, Recording, Tensor
+from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.judge.budgets import floor_for, reach
 from qwen3_spec.ops.argmax import choosing_steps
 
@@ -20,8 +20,8 @@ class FirstFlip(NamedTuple):
     """The first token of row `at[0]` that differs; `margin` is in the golden's logits, infinite where none decide.
 
     `floor` is the largest honest error of a logit there, 0 where the golden has none. `theirs` is the margin in the
-    candidate's own logits, NaN where it has none. `near_tie`: either logit may honestly move as far as they are apart,
-    and the candidate's own do not say that it should have chosen as the golden did.
+    candidate's own logits, NaN where they do not tell. `near_tie`: either logit may honestly move as far as they are
+    apart, and the candidate's own do not say that it should have chosen as the golden did.
     """
 
     at: tuple[int, int]
@@ -70,9 +70,12 @@ def _flips(generated: Array, golden: Recording, candidate: Recording) -> Iterato
 
 
 def _theirs(logits: Tensor | None, expected: Tensor, row: int, tokens: tuple[int, int]) -> float:
-    """How far the first of two tokens is above the second in what a candidate recorded, NaN where it did not."""
+    """How far the first of two tokens is above the second in what a candidate recorded, NaN where that does not tell.
+
+    Numbers that a narrower type has made equal may have been apart when the token was chosen.
+    """
     shape = expected.array.shape
     if logits is None or (logits.array.shape[0], logits.array.shape[-1]) != (shape[0], shape[-1]):
         return np.nan
     best, chosen = (float(logits.values()[row, -1, token]) for token in tokens)
-    return best - chosen
+    return best - chosen if best != chosen or logits.info.dtype in (pb.F32, pb.F64) else np.nan

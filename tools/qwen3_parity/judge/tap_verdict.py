@@ -212,7 +212,7 @@ def _other_token(flip: FirstFlip) -> tuple[str, str, str]:
         return "near-tie: noise may choose another token here", expected, got
     rule = "near-tie: of equal logits the lower id is chosen, unless noise makes the candidate's unequal"
     if np.isnan(flip.theirs):
-        got += ". The candidate's are not recorded: if they are equal, too, this is a mistake"
+        got += ". The candidate's are not recorded in float32: if they are equal, too, this is a mistake"
     else:
         got += f", the candidate's {abs(flip.theirs):.3g} apart"
     return rule, expected, got

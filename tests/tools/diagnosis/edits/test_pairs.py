@@ -53,6 +53,31 @@ def test_two_mistakes_in_one_slice_are_both_named(first: str, second: str, level
     assert best.says.count(".py:") >= 2
 
 
+def attended_twice(model: Any) -> None:
+    """A layer adds what attention gives once more behind the MLP: only what is read there is otherwise."""
+    layer, attended = model.model.layers[1], list[Any]()
+    layer.self_attn.register_forward_hook(lambda module, inputs, result: attended.append(result[0]))
+    layer.register_forward_hook(lambda module, inputs, result: result + attended[-1])
+
+
+@pytest.mark.slow
+def test_a_value_that_one_reader_has_otherwise_is_said_with_both_lines(tmp_path: Path) -> None:
+    model = network()
+    attended_twice(model)
+    fault, *_ = diagnosed(model, tmp_path).faults
+    assert fault.explanations[0].says.startswith(
+        "adds the second part twice, at modeling_qwen3_moe.py:340 in forward, read"
+    )
+
+
+@pytest.mark.slow
+def test_no_second_mistake_is_made_up_where_it_does_nothing(tmp_path: Path) -> None:
+    model = network()
+    attended_twice(model)
+    faults = diagnosed(model, tmp_path, "layers").faults
+    assert not [x.says for fault in faults for x in fault.explanations if "does two things otherwise" in x.says]
+
+
 @pytest.mark.slow
 def test_of_two_mistakes_another_place_has_its_own_alone(tmp_path: Path) -> None:
     with both("a sum for a mean", "scale left out") as model:

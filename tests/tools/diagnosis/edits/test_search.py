@@ -108,6 +108,16 @@ def test_a_free_number_is_fitted_and_round_ones_come_first() -> None:
     assert says[0] == "scales the result of add by 1.25"
 
 
+def test_a_factor_that_is_next_to_1_explains_nothing() -> None:
+    honest = tap("layers.0")
+    wrong = tap("layers.0", honest.truth * (1 + 2e-5))
+    assert wrong.cells.any()
+    every = [
+        edit for table in TABLES for free in table(wrong.region) if isinstance(free, Free) for edit in fit(free, wrong)
+    ]
+    assert not [edit.says for edit in every if edit.says.startswith("scales ")]
+
+
 def test_a_part_of_a_tap_is_explained_where_its_right_cells_are_right() -> None:
     honest = tap("layers.0")
     values = honest.truth.copy()

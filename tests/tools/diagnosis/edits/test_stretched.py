@@ -41,3 +41,6 @@ def test_frequencies_of_no_section_of_a_config_have_no_rules() -> None:
     assert config is not None and config.rope_scaling is not None and config.attention_factor == YARN.attention_factor
     assert of_config(nested, PLAIN / 3)[0] is None
     assert of_config({"rope_theta": THETA, "rope_scaling": {"rope_type": "yarn", "factor": "x"}}, RIGHT)[0] is None
+    strange = {**nested, "num_attention_heads": "six", "hidden_size": None, "max_position_embeddings": [64]}
+    assert of_config(strange, RIGHT)[0] is not None
+    assert of_config({"rope_theta": 1e300, "rope_type": "yarn", "factor": 1e308}, RIGHT)[0] is None

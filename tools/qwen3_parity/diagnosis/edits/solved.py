@@ -18,7 +18,7 @@ from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.ranks import PLAIN
 
 _BEHIND, _MOST = 8, 96
-"""How far beyond the largest right number others are tried, and how many in all."""
+"""How far beyond the largest right number others are tried, and how many are tried at every place."""
 _OPS = 80
 """Ops between a number and a tap: more of them mix places with each other, or cost too much."""
 _FEWEST = 2
@@ -113,6 +113,15 @@ def _numbers(target: Target, whole: _Whole) -> Array | None:
     hidden = ~np.asarray(target.counts.any(across))
     hidden = _of_all_rows(hidden, len(base))
     return None if ((best < 0) & ~hidden).any() or (best == base)[~hidden].all() else np.where(hidden, -1, best)
+
+
+def _tried(base: Array) -> Iterator[tuple[Array, Change]]:
+    """Whole numbers to try at every place: one for all, of few; those near the right ones where there are many."""
+    largest = int(base.max()) + 1 + _BEHIND
+    if largest <= _MOST:
+        yield from ((np.full_like(base, number), _constant(number)) for number in range(largest))
+    else:
+        yield from ((base + by, _moved(by)) for by in range(-_BEHIND, _BEHIND + 1))
 
 
 def _of_all_rows(cells: Array, rows: int) -> Array:

@@ -48,6 +48,10 @@ def _pools(region: Region, node: Node) -> bool:
     values = region.base.get(source.value) if isinstance(source, Ref) else None
     if not isinstance(values, np.ndarray) or values.ndim != 3 or values.dtype.kind != "f":
         return False
+    graph = region.network.graph
+    of_inputs = {np.shape(region.network.slices.leaves[graph.leaves[name]]) for name in graph.inputs}
+    if values.shape[:2] not in of_inputs:  # its second axis is no position
+        return False
     if short(node.op) == "select":
         return bool(node.operands[1] == 1)
     indices = node.operands[1] if short(node.op) == "index" else None

@@ -36,7 +36,7 @@ def stretched(region: Region) -> Iterator[Edit]:
         for rule in rope_scaling.rules(config, longest, values):
             rank = rule.rank + (_GENERAL if rule.name.startswith("table.") else 0)
             yield Edit(rule.name, rule.says, rank, {site: _table(rule.change(values, config))}, line)
-        head_dim = region.network.config.get("head_dim", 0)
+        head_dim = _count(region.network.config, "head_dim", 0)
         if head_dim > 2 * len(values):
             says = f"divides the exponent by head_dim {head_dim}, not by the {2 * len(values)} channels that turn"
             table = config.rope_theta ** (-2 * np.arange(len(values)) / head_dim)
@@ -55,19 +55,24 @@ def of_config(config: Mapping[str, Any], frequencies: Array) -> tuple[SpecConfig
 
     None where no section of the config makes them.
     """
-    longest = config.get(_LENGTH, 0)
+    longest, heads = _count(config, _LENGTH, 0), _count(config, "num_attention_heads", 1)
+    width, head_dim = _count(config, "hidden_size", 1), 2 * len(frequencies)
     for section in _sections(config):
-        scaling = _scaling(section, longest)
-        theta, heads = section["rope_theta"], config.get("num_attention_heads", 1)
+        scaling, theta = _scaling(section, longest), section["rope_theta"]
         try:
-            computed = ops.inv_freq.forward(2 * len(frequencies), theta, scaling)
+            made_of = SpecConfig(width, 1, 1, heads, heads, head_dim, 1, 1e-6, theta, rope_scaling=scaling)
+            computed = ops.inv_freq.forward(head_dim, theta, scaling)
         except (ArithmeticError, ValueError):  # a config may say anything
             continue
         if np.allclose(computed, frequencies, rtol=_SAME, atol=0):
-            width, head_dim = config.get("hidden_size", 1), 2 * len(frequencies)
-            sizes = SpecConfig(width, 1, 1, heads, heads, head_dim, 1, 1e-6, theta, rope_scaling=scaling)
-            return sizes, longest
+            return made_of, longest
     return None, longest
+
+
+def _count(config: Mapping[str, Any], key: str, default: int) -> int:
+    """A count of a config; the default where it has none."""
+    value = config.get(key)
+    return value if type(value) is int and value > 0 else default
 
 
 def _sections(config: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -93,7 +98,7 @@ def _scaling(section: Mapping[str, Any], longest: int) -> RopeScaling | None:
         if kind == "yarn":
             numbers["attention_factor"] = _attention_factor(section)
         return RopeScaling(kind, **{_ORIGINAL: longest, **numbers})
-    except (KeyError, TypeError, ValueError):
+    except (ArithmeticError, KeyError, TypeError, ValueError):
         return None
 
 
@@ -108,7 +113,7 @@ def _attention_factor(section: Mapping[str, Any]) -> float:
 
 
 def _angles(region: Region) -> list[Site]:
-    """The ops that make cos and sin, of one line each."""
+    """The ops that make cos and sin."""
     nodes = ((site, region.node(places[0])) for site, places in region.sites.items())
     return [site for site, node in nodes if node is not None and short(node.op) in ("cos", "sin")]
 

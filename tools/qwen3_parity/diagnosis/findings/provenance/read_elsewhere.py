@@ -16,8 +16,8 @@ _FEWEST = 3
 """Numbers of a place that tell what was read for it."""
 _MOST = 1 << 24
 """Numbers that are computed to find out, in all."""
-_PART = 0.9
-"""What is told where some places are left."""
+_LEAST, _PART = 0.5, 0.9
+"""The share of wrong places that must be explained, and what is told where some are left."""
 
 
 def read_elsewhere(tap: WrongTap) -> Finding | None:
@@ -35,7 +35,7 @@ def read_elsewhere(tap: WrongTap) -> Finding | None:
     for key in tap.reads:
         pairs, of = _pairs(tap, key, form, at)
         share = len(np.unique(pairs[:, 0])) / len(at)
-        if share > 0.5:
+        if share > _LEAST:
             maps = mapped(pairs, _of_all_heads(at), np.zeros(len(of), np.int64), _of_all_heads(of))
             how = Wording(form.words[:3], [*form.counts(tap.judged)[:2], 1], (), ("read", "reads"))
             says = "; ".join(how.text(held, f"what {key[0]} has in {PLACE}") for held in maps)
