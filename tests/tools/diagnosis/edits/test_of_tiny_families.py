@@ -1,0 +1,59 @@
+"""Mistakes of networks that no committed golden has: an encoder that hides what is ahead, a router's correction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+from safetensors.numpy import load_file
+
+from qwen3_golden import Array, Recording, read
+from qwen3_parity.checkpoints.graph_weights import weights_in
+from qwen3_parity.cli import main
+from qwen3_parity.diagnosis import diagnose
+
+pytestmark = pytest.mark.slow
+
+
+def captured(family: str, folder: Path) -> Recording:
+    assert CliRunner().invoke(main, ["capture", "--tiny", family, "--out", str(folder)]).exit_code == 0
+    return read(folder / "golden.pb", digests=True)
+
+
+def first(golden: Recording, folder: Path, names: tuple[str, ...], changed: Mapping[str, Array]) -> str:
+    """What is said first where these taps of step 0 were recorded alone, some of them changed."""
+    tensors = [
+        replace(item, array=np.asarray(changed.get(item.info.name, item.array), item.array.dtype))
+        for item in golden
+        if not item.info.step and item.info.name.startswith(("input.", *names))
+    ]
+    candidate = replace(golden, tensors=tensors)
+    fault, *_ = diagnose(golden, candidate, weights_in(golden, folder), partial=True).faults
+    return f"{fault.explanations[0].name}: {fault.explanations[0].says}"
+
+
+def test_an_encoder_that_hides_what_is_ahead_is_told(tmp_path: Path) -> None:
+    golden, attention = captured("bert", tmp_path / "bert"), "bert.encoder.layer.0.attention.self"
+    probs, values = (golden[f"{attention}.{name}", 0].values().astype(np.float64) for name in ("probs", "value"))
+    behind = np.tril(probs)
+    sums = behind.sum(-1, keepdims=True)
+    context = np.divide(behind, sums, out=np.zeros_like(behind), where=sums > 0) @ values
+    names = tuple(f"{attention}.{name}" for name in ("query", "key", "value", "context"))
+    said = first(golden, tmp_path / "bert", names, {names[-1]: context.swapaxes(1, 2)})
+    assert said.startswith("edit.sibling: hides the keys ahead of each query, as a decoder does, at modeling_bert.py:")
+
+
+def test_a_routers_correction_that_enters_the_weights_is_told(tmp_path: Path) -> None:
+    folder, gate = tmp_path / "deepseek", "model.layers.1.mlp.gate"
+    golden = captured("deepseek_v3", folder)
+    correction = load_file(folder / "model.safetensors")[f"{gate}.e_score_correction_bias"].astype(np.float64)
+    logits, indices = golden[gate, 0].values().astype(np.float64), golden[f"{gate}[2]", 0].values()
+    chosen = np.take_along_axis(1 / (1 + np.exp(-logits)) + correction, indices, -1)
+    factor = json.loads(golden.graph.config)["routed_scaling_factor"]
+    said = first(golden, folder, (gate,), {f"{gate}[1]": factor * chosen / chosen.sum(-1, keepdims=True)})
+    assert said.startswith("edit.added: adds layers.*.mlp.gate.e_score_correction_bias to the result of sigmoid, at ")
