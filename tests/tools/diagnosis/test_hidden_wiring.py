@@ -91,6 +91,26 @@ def scaled_behind(site: Site) -> Result | None:
     return exact(site.inputs[0] * site.inputs[0].shape[-1] ** 0.5) if site.place.layer == 0 else None
 
 
+def turned_by(site: Site, positions: Array) -> Result | None:
+    frequencies = site.values.value("decoder.inv_freq", 0)
+    if frequencies is None:
+        return None
+    angle = np.tile(np.broadcast_to(positions, (len(site.inputs[0]), site.length))[..., None] * frequencies, 2)
+    return exact(truth(replace(site, inputs=(site.inputs[0], np.cos(angle), np.sin(angle)))))
+
+
+def chunk_from_0(site: Site) -> Result | None:
+    """A chunk behind a cached prefix counts from 0; decode steps do not."""
+    return turned_by(site, np.arange(site.length)) if site.step and site.length > 1 else None
+
+
+def retained(site: Site) -> Result | None:
+    """What fell out of the window is not counted."""
+    ids = site.values.value("decoder.position_ids", site.step)
+    gone = max(site.stop - site.length - (site.window or 0), 0)
+    return None if ids is None or not site.window or not gone else turned_by(site, ids - gone)
+
+
 def skipping(site: Site) -> Result | None:
     embeddings = site.values.value("decoder.embed_tokens", site.step)
     last = site.place.layer == site.config.num_hidden_layers - 1
@@ -167,6 +187,8 @@ BUGS: Mapping[str, tuple[str, str, Mapping[str, Compute], str]] = {
     "sin_for_cos": ("encdec/ragged", "fused", {"*_rope": turned_by_sin_alone}, "wiring.other_input"),
     "own_mask_added": ("encdec/ragged", "fused", {"decoder.*.probs": own_mask_added}, "softmax.boolean_added"),
     "padding_late": ("encdec/ragged", "fused", {"decoder.*.mask": padding_late}, "mask.padding_shifted"),
+    "a_chunk_from_0": ("decoder/window_chunks", "modules", {"*_rope": chunk_from_0}, "rope.other_position"),
+    "retained_past": ("decoder/window_chunks", "sub-layer", {"*_rope": retained}, "rope.other_position"),
     "hidden_from_itself_in_decode_steps": ("decoder/ragged_decode", "logits", {"*.mask": own_hidden_late},
                                            "mask.off_by_one"),
 }  # fmt: skip

@@ -120,7 +120,7 @@ def _suspects(tap: Judged, search: Search) -> Iterable[Suspect]:
     if not tap.evidence.others:
         return own_suspects(tap.evidence, search.failures)
     every = tap.every_suspect(search.failures)
-    return plainest_first(every, tap.evidence.site.place.pattern, later=search.later)
+    return plainest_first(every, tap.evidence.site.place.pattern, search.moments)
 
 
 def _in_time(first: Judged, tried: Iterable[Suspect], search: Search) -> Iterator[Suspect]:

@@ -20,6 +20,7 @@ from qwen3_parity.diagnosis.findings.numbers.factors import factor
 from qwen3_parity.diagnosis.findings.numbers.shapes import other_shape
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import Judged, judged
+from qwen3_parity.diagnosis.moments import Moment, moments
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.search import Search
@@ -63,7 +64,7 @@ def explain_fault(blame: Blame, fault: Fault, search: Search) -> Explained:
         return Explained(fault, "")
     where = whereabouts(fault, list(map(_cells, (worst, *blamed))), blame.values.golden or blame.values.recording)
     past = _wrong_with_a_past(fault)
-    search = replace(search, later=past)
+    search = replace(search, moments=_moments(fault, worst.evidence.site.case.steps))
     taps = _Taps(blamed, _judged(blame, passing), partial(_judged, blame, further))
     tried = _tried(taps, partial(_by_golden_angles, blame, wrong, passing, further), worst, search)
     keys = [(verdict.name, verdict.step) for verdict in fault.wrong]
@@ -135,6 +136,11 @@ def _by_golden_angles(
 def _cells(judged: Judged) -> Cells:
     place, evidence = judged.evidence.site.place, judged.evidence
     return Cells(place.name, evidence.site.step, place.axes, judged.cells, evidence.judged)
+
+
+def _moments(fault: Fault, steps: Sequence[int]) -> Sequence[Moment]:
+    """In a group of places: the steps in which alone what is wrong may have been done."""
+    return moments(steps, frozenset(verdict.step for verdict in fault.wrong)) if fault.others else ()
 
 
 def _wrong_with_a_past(fault: Fault) -> bool:

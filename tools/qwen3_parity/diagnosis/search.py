@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
 
 from qwen3_parity.blame.work import Work
+from qwen3_parity.diagnosis.moments import Moment
 
 ENOUGH = 2_500_000_000
 """Counted work, in evaluated elements, after which the search in a candidate ends: seven seconds of a quiet core."""
@@ -18,7 +19,7 @@ class Search:
     """The search for the mistake in one place.
 
     `known` are names to try first; `work` counts what is evaluated, and the search ends with the best so far where it
-    reaches `until`; `later`: what has no past is right, mistakes may be made in the other steps alone; without `pairs`
+    reaches `until`; `moments` are steps in which alone mistakes may be made, too; without `pairs`
     no two mistakes are looked for in one op; `progress` is told what is done; `failures` are hypotheses of ours that
     could not be tried. At `deadline`, in seconds of the `clock`, it ends as well. `stopped`: it had to end before
     everything was tried, and `cut`: by the clock.
@@ -29,7 +30,7 @@ class Search:
     until: float = math.inf
     deadline: float = math.inf
     clock: Callable[[], float] = monotonic
-    later: bool = False
+    moments: Sequence[Moment] = ()
     pairs: bool = True
     progress: Callable[[str], None] = lambda _: None
     failures: list[str] = field(default_factory=list)

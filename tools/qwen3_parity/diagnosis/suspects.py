@@ -9,6 +9,7 @@ from functools import cache
 import numpy as np
 
 from qwen3_parity.blame.evidence import Evidence
+from qwen3_parity.diagnosis.moments import Moment
 from qwen3_parity.mistakes.as_loaded import AS_LOADED
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.hypothesis import Compute, Hypothesis
@@ -49,13 +50,13 @@ class Suspect:
     """A mistake with the places, by pattern, at which it is made; `at` has it as each of them thinks of it.
 
     `partial`: 0 where these are all its places, 1 where one careless line makes it at some, 2 at one of several.
-    `later`: it is made in steps with a past alone.
+    `moment`: the steps in which alone it is made.
     """
 
     hypothesis: Hypothesis
     at: Mapping[str, Hypothesis]
     partial: int = 0
-    later: bool = False
+    moment: Moment | None = None
 
     @property
     def plainness(self) -> tuple[Rank, int]:
@@ -69,7 +70,7 @@ class Suspect:
 
     def overrides(self) -> Mapping[str, Callable[[Site], Result]]:
         """The mistake where it can be made, the right op elsewhere."""
-        return {pattern: _Override(hypothesis.compute, self.later) for pattern, hypothesis in self.at.items()}
+        return {pattern: _Override(hypothesis.compute, self.moment) for pattern, hypothesis in self.at.items()}
 
 
 @dataclass(frozen=True)
@@ -77,10 +78,10 @@ class _Override:
     """A mistake where it can be made, the right op elsewhere."""
 
     compute: Compute
-    later: bool
+    moment: Moment | None
 
     def __call__(self, site: Site) -> Result:
-        result = None if self.later and site.step == 0 else self.compute(site)
+        result = self.compute(site) if self.moment is None or site.step in self.moment.steps else None
         return result or OPS[site.place.op].truth(site)
 
 
@@ -94,26 +95,26 @@ def own_suspects(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:
         yield Suspect(hypothesis, {pattern: hypothesis})
 
 
-def plainest_first(every: Sequence[Suspect], pattern: str, *, later: bool = False) -> list[Suspect]:
+def plainest_first(every: Sequence[Suspect], pattern: str, moments: Sequence[Moment] = ()) -> list[Suspect]:
     """The mistakes that can be made in a group: the plainest first, everywhere before at one place.
 
     Before all of them what was loaded otherwise, which is no guess.
-    With `later` each is also thought of as made in steps with a past alone: what a prompt's caches hold is right then.
+    Each plain one is also thought of as made in each of the `moments` alone: what the steps before wrote is right then.
     """
-    again = [_later(suspect) for suspect in every if later and suspect.hypothesis.rank.plain]
+    again = [_made_in(moment, suspect) for moment in moments for suspect in every if suspect.hypothesis.rank.plain]
 
     # What is made at the tap itself, whose `pattern` this is, takes no replay: it comes first.
     def order(suspect: Suspect) -> tuple[bool, bool, tuple[Rank, int]]:
-        is_guess = suspect.hypothesis.name != AS_LOADED or suspect.later
+        is_guess = suspect.hypothesis.name != AS_LOADED or suspect.moment is not None
         return is_guess, tuple(suspect.at) != (pattern,), suspect.plainness
 
     return sorted([*every, *again], key=order)
 
 
-def _later(suspect: Suspect) -> Suspect:
+def _made_in(moment: Moment, suspect: Suspect) -> Suspect:
     hypothesis = suspect.hypothesis
-    hypothesis = replace(hypothesis, says=f"{hypothesis.says}, in steps with a past alone", rank=hypothesis.rank + 1)
-    return replace(suspect, hypothesis=hypothesis, later=True)
+    hypothesis = replace(hypothesis, says=f"{hypothesis.says}, {moment.says}", rank=hypothesis.rank + 1)
+    return replace(suspect, hypothesis=hypothesis, moment=moment)
 
 
 def every_suspect(evidence: Evidence, failures: list[str]) -> Iterator[Suspect]:

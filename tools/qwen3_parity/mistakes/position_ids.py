@@ -190,6 +190,10 @@ _RULES: tuple[Rule, ...] = (
 )  # fmt: skip
 
 
+def _retained(most: int, s: Slots) -> Array:
+    return s.ids - max(s.past - most, 0)
+
+
 def _again_from(first: int, s: Slots) -> Array:
     slots = np.arange(s.ids.shape[1])
     return np.where(slots >= first, slots - first, s.ids)
@@ -210,6 +214,10 @@ def rules(s: Slots, window: int | None = None, longest: int = 0) -> Iterator[Rul
         Rule("positions.clamped", f"stops counting at {n - 1}", partial(_at_most, n - 1), PLAIN + 1) for n in sizes
     ]
     more += [Rule("positions.wrapped", f"starts again at position {n}", partial(_modulo, n), PLAIN + 1) for n in sizes]
+    more += [
+        Rule("positions.retained", f"counts {n} tokens of the past at most", partial(_retained, n), PLAIN + 1)
+        for n in (window, window - 1)
+    ] if window else []  # fmt: skip
     more += [Rule("positions.offset", f"is {n:+d} off", partial(_plus, n), PLAIN + (abs(n) > 1))
              for n in (1, -1, 2, -2, 3, -3, 4, -4)]  # fmt: skip
     more += [Rule("positions.restarted", f"counts from 0 again from slot {n} on", partial(_again_from, n), RARE)
