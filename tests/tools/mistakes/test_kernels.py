@@ -120,8 +120,8 @@ def narrow_softmax(site: Site) -> Array:
     return e / narrow(e, torch.bfloat16)[..., None]
 
 
-def online(site: Site) -> Array:
-    """Blocks of 4 keys; a new maximum does not rescale the accumulator."""
+def online(site: Site, power: int = 0) -> Array:
+    """Blocks of 4 keys; a new maximum rescales the accumulator by a power of the factor: 0 not, -1 its inverse."""
     scores = site.values.value(SCORES, 0)
     mask = site.values.value(f"{ATTENTION}.mask", 0)
     assert scores is not None and mask is not None
@@ -137,7 +137,8 @@ def online(site: Site) -> Array:
         new = np.maximum(peak, part.max(axis=-1))
         weight = np.exp(part - new[..., None])
         total = total * np.exp(peak - new) + weight.sum(axis=-1)
-        out, peak = out + weight @ values[:, :, start : start + 4], new
+        rescaled = out * (np.exp(power * (peak - new))[..., None] if start else 1)
+        out, peak = rescaled + weight @ values[:, :, start : start + 4], new
     return np.swapaxes(out / total[..., None], 1, 2)
 
 
@@ -196,6 +197,7 @@ WRONG: dict[str, tuple[str, str, Callable[[Site], Array]]] = {
     "bfloat16 squares": ("sum.half_precision", STREAM,
                          lambda s: normed(s, narrow(squares(s), torch.bfloat16)[..., None] / 40)),
     "no rescale": ("context.unscaled_blocks", CONTEXT, online),
+    "rescaled by the inverse": ("context.unscaled_blocks", CONTEXT, lambda s: online(s, -1)),
     "exchanged splits": ("context.merged_splits", CONTEXT, exchanged),
     "keys as contiguous": ("scores.strides", SCORES, lambda s: scored(s, uncontiguous(s.inputs[1]))),
     "values as contiguous": ("context.strides", CONTEXT, lambda s: weighed(s, values=uncontiguous(all_values(s)))),

@@ -30,6 +30,7 @@ from qwen3_parity.mistakes.softmax_forms import (
     unit_of,
 )
 from qwen3_parity.mistakes.softmax_masks import other_mask
+from qwen3_parity.mistakes.split_keys import RESCALED, by_blocks
 from qwen3_spec.site import Result, Site
 
 
@@ -134,22 +135,18 @@ def _by_group_index(batch: int, heads: int, kv: int, groups: int) -> tuple[Array
     return head % groups, row
 
 
-def _blocks(size: int, *, running: bool) -> Shaped:
-    """Blocks of keys, each minus the largest score so far (or its own largest one), never rescaled."""
+def _blocks(size: int, accumulator: int, total: int, *, running: bool) -> Shaped:
+    """An online softmax over blocks of keys that is not rescaled, or by the inverse factor."""
 
     def shaped(s: Array, visible: Array, _: Site) -> tuple[Array, Array] | None:
         if s.shape[-1] <= size:
             return None
-        masked = np.where(visible, s, -np.inf)
-        starts = np.arange(0, s.shape[-1], size)
-        peaks = np.maximum.reduceat(masked, starts, axis=-1)
-        peaks = np.maximum.accumulate(peaks, axis=-1) if running else peaks
-        peak = np.repeat(peaks, np.diff([*starts, s.shape[-1]]), axis=-1)
-        weight = np.where(np.isfinite(peak), np.exp(masked - np.where(np.isfinite(peak), peak, 0)), 0.0)
-        total = weight.sum(axis=-1, keepdims=True)
-        return weight / np.where(total > 0, total, 1.0), visible
+        return by_blocks(np.where(visible, s, -np.inf), size, accumulator, total, running=running), visible
 
     return shaped
+
+
+_SIZES = (2, 3, 4, 5, 6, 8, 16, 32, 64, 128)
 
 
 def _tail(size: int, *, after: bool) -> Shaped:
@@ -241,10 +238,10 @@ _NAMED: tuple[tuple[str, str, str, Shaped, Rank], ...] = (
      _mask_rows(_by_kv_head), PLAIN),
     ("other_row", "takes the head's index in its group for the batch row of the mask",
      "mask[:, None]: one for all heads", _mask_rows(_by_group_index), PLAIN + 1),
-    *(("unscaled_blocks", f"goes through blocks of {n} keys without rescaling{words}", SUM_FIX,
-       _blocks(n, running=running), PLAIN + 1 + (n < 8))
-      for n in (2, 3, 4, 5, 6, 8, 16, 32, 64, 128)
-      for running, words in ((True, " when a later one has a larger score"), (False, ": each has its own maximum"))),
+    *(("unscaled_blocks", f"goes through blocks of {n} keys: each has its own maximum", SUM_FIX,
+       _blocks(n, 1, 1, running=False), PLAIN + 1 + (n < 8)) for n in _SIZES),
+    *(("unscaled_blocks", f"{says} when a later block of {n} keys has a larger score", SUM_FIX,
+       _blocks(n, *powers, running=True), PLAIN + 1 + (n < 8)) for n in _SIZES for powers, says in RESCALED.items()),
     *(("tail_lost", f"loses the keys beyond the last whole block of {n}{words}", SUM_FIX,
        _tail(n, after=after), PLAIN + 1)
       for n in (2, 4, 8, 16, 32, 64) for after, words in ((False, ""), (True, ", which the sum still counts"))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 
 import numpy as np
@@ -18,17 +18,22 @@ Change = Callable[[Array, Array, Array, int], Array]
 """`(probabilities, scores, visible, own keys)`, all `[batch, heads, query, key]`, to the weights that values get."""
 
 
+RESCALED: Mapping[tuple[int, int], str] = {
+    (1, 0): "does not rescale its accumulator",
+    (0, 1): "does not rescale its sum",
+    (1, 1): "rescales neither its sum nor its accumulator",
+    (2, 0): "divides its accumulator by the factor that rescales it",
+    (2, 2): "divides its sum and its accumulator by the factor that rescales them",
+}
+"""What becomes of the accumulator and of the sum: 0 rescaled, 1 as they were, 2 by the inverse factor."""
+
+
 def ways(keys: int, *, rare: bool) -> Iterator[tuple[str, str, str, Change, Rank]]:
     """The end of a name, what is wrong, what is right, the change, its rank; `rare` ones where they are wanted."""
     for block in (size for size in BLOCKS[::-1] if size < keys):
-        for accumulator, total, subject in (
-            (False, True, "its accumulator"),
-            (True, False, "its sum"),
-            (False, False, "neither its sum nor its accumulator"),
-        ):
+        for (accumulator, total), subject in RESCALED.items():
             for finite in (False, True) if rare else (False,):
-                verb = "rescales" if not (accumulator or total) else "does not rescale"
-                says = f"{verb} {subject} when a later block of {block} keys has a larger score"
+                says = f"{subject} when a later block of {block} keys has a larger score"
                 says += ", hidden keys having a low one" if finite else ""
                 change = partial(_online, block, accumulator, total, finite)
                 yield "unscaled_blocks", says, _ONLINE, change, RARE + finite
@@ -51,19 +56,25 @@ _LOW = -1e9
 
 
 def _online(
-    block: int, accumulator: bool, total: bool, finite: bool, p: Array, scores: Array, visible: Array, own_length: int
+    block: int, accumulator: int, total: int, finite: bool, p: Array, scores: Array, visible: Array, own_length: int
 ) -> Array:
-    hidden = _LOW if finite else -np.inf
-    s = np.where(visible, scores.astype(np.float64), hidden)
+    s = np.where(visible, scores.astype(np.float64), _LOW if finite else -np.inf)
+    return by_blocks(s, block, accumulator, total)
+
+
+def by_blocks(s: Array, block: int, accumulator: int, total: int, *, running: bool = True) -> Array:
+    """The weights `[…, key]` of an online softmax over blocks of scores, hidden ones -inf, rescaled by `RESCALED`.
+
+    Without `running` each block has a maximum of its own.
+    """
     starts = np.arange(0, s.shape[-1], block)
-    peaks = np.maximum.accumulate(np.maximum.reduceat(s, starts, axis=-1), axis=-1)
-    peak = np.repeat(peaks, np.diff([*starts, s.shape[-1]]), axis=-1)
-    last = peaks[..., -1:]
-    raw = np.where(np.isfinite(peak), np.exp(s - np.where(np.isfinite(peak), peak, 0)), 0.0)
+    peaks = np.maximum.reduceat(s, starts, axis=-1)
+    peaks = np.maximum.accumulate(peaks, axis=-1) if running else peaks
+    peak, last = np.repeat(peaks, np.diff([*starts, s.shape[-1]]), axis=-1), peaks.max(axis=-1, keepdims=True)
     scaled = np.where(np.isfinite(last), np.exp(s - np.where(np.isfinite(last), last, 0)), 0.0)
-    weight = scaled if accumulator else raw
-    divisor = (scaled if total else raw).sum(axis=-1, keepdims=True)
-    return np.asarray(weight / np.where(divisor > 0, divisor, 1))
+    factor = np.where(np.isfinite(peak), np.exp(last - np.where(np.isfinite(peak), peak, 0)), 0.0)
+    divisor = (scaled * factor**total).sum(axis=-1, keepdims=True)
+    return np.asarray(scaled * factor**accumulator / np.where(divisor > 0, divisor, 1))
 
 
 def _merged(

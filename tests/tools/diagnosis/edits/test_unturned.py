@@ -38,13 +38,13 @@ def largest_so_far(probs: Array, size: int) -> Array:
 @pytest.mark.parametrize("size", [1, 2])
 def test_blocks_of_keys_that_are_not_rescaled_are_told(size: int) -> None:
     probs = golden(CASE)[PROBS, 0].values().astype(np.float64)
-    largest = largest_so_far(probs, size)
+    largest, last = largest_so_far(probs, size), probs.max(-1, keepdims=True)
     each = np.divide(probs, largest, out=np.zeros_like(probs), where=largest > 0)
-    first, *_ = firsts(CASE, {PROBS: each / each.sum(-1, keepdims=True)}, CONTEXT)
-    assert first.startswith(
-        f"edit.sibling: rescales nothing where a later block of {size} keys has a larger score, at "
-    )
-    first, *_ = firsts(CASE, {PROBS: each * probs.max(-1, keepdims=True)}, CONTEXT)
-    assert first.startswith(
-        f"edit.sibling: rescales the sum of softmax alone where a later block of {size} keys has a "
-    )
+    inverse = np.divide(each * last, largest, out=np.zeros_like(probs), where=largest > 0) * last
+    for wrong, says in (
+        (each / each.sum(-1, keepdims=True), "rescales neither its sum nor its accumulator"),
+        (each * last, "does not rescale its accumulator"),
+        (inverse, "divides its accumulator by the factor that rescales it"),
+    ):
+        first, *_ = firsts(CASE, {PROBS: wrong}, CONTEXT)
+        assert first.startswith(f"edit.sibling: {says} where a later block of {size} keys has a larger score, at ")

@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
+from qwen3_parity.mistakes.split_keys import RESCALED, by_blocks
 from qwen3_spec.aten import TRUTH, kernel_of
 from qwen3_spec.graph import Node, Ref
 from qwen3_spec.slices import chooser
@@ -157,20 +158,14 @@ def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     return change
 
 
-def _unscaled(size: int, *, both: bool) -> Change:
-    """Blocks one after the other, each by the largest score so far; what came before stays, and its sum, if `both`."""
+def _unscaled(size: int, accumulator: int, total: int) -> Change:
+    """Blocks of keys one after the other, each by the largest score so far, rescaled as `RESCALED` says."""
 
     def change(call: Call) -> Array:
         x, axis = np.asarray(call.operands[0]), int(call.operands[1])
         if axis % x.ndim != x.ndim - 1:
             raise ValueError("no scores of keys")
-        x = np.where(x > _HIDING, x, -np.inf)
-        blocks = np.split(x, range(size, x.shape[-1], size), -1)
-        largest = np.maximum.accumulate(np.stack([block.max(-1) for block in blocks], -1), -1)
-        largest = np.repeat(largest, [block.shape[-1] for block in blocks], -1)
-        e = np.exp(x - np.where(np.isfinite(largest), largest, 0))
-        rescaled = np.exp(x - x.max(-1, keepdims=True))
-        return np.asarray(e / (e if both else rescaled).sum(-1, keepdims=True))
+        return by_blocks(np.where(x > _HIDING, x, -np.inf), size, accumulator, total)
 
     return change
 
@@ -304,9 +299,9 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
         "takes softmax of all before it chooses": _of_all,
         **{
-            f"rescales {words} where a later block of {size} keys has a larger score": _unscaled(size, both=both)
+            f"{says} where a later block of {size} keys has a larger score": _unscaled(size, *powers)
             for size in (1, 2, 4, 8, 16, 32, 64)
-            for words, both in (("nothing", True), ("the sum of softmax alone", False))
+            for powers, says in RESCALED.items()
         },
         **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
         **{
