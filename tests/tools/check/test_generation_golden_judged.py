@@ -82,6 +82,17 @@ def test_tokens_behind_the_end_of_a_row_are_blamed_on_the_search() -> None:
     assert blamed(recording, candidate) == {"generated_ids"}
 
 
+def test_padding_for_the_end_of_a_row_is_named() -> None:
+    recording = golden("merged")
+    ends = list(recording.case.generation.eos_token_id)
+    pad = recording.case.generation.pad_token_id
+    candidate = changed(recording, "generated_ids", 0, lambda x: np.where(np.isin(x, ends), pad, x))
+    diagnosis = diagnose(recording, candidate, weights_of(recording, GOLDEN_ROOT / "checkpoints"))
+    assert {
+        (explanation.name, explanation.whole) for fault in diagnosis.faults for explanation in fault.explanations
+    } == {("eos.padded", 1)}
+
+
 @pytest.mark.slow
 def test_the_last_of_equal_logits_is_named() -> None:
     """A tie of the largest logits at the first choice, of which the candidate took the second."""

@@ -54,6 +54,16 @@ def _not_padded(site: Site) -> Result | None:
     return np.where(behind, actual, expected), None
 
 
+def _end_padded(site: Site) -> Result | None:
+    """What ends a row is masked together with what stands behind it."""
+    if site.case.generation.strategy != "greedy":
+        return None
+    generation = site.case.generation
+    logits, forced = choices(site)
+    expected = greedy_ids(logits, forced, search_of(generation, site.case.max_new_tokens))
+    return np.where(np.isin(expected, list(generation.eos_token_id)), generation.pad_token_id, expected), None
+
+
 def _last_maximum(site: Site) -> Result | None:
     if site.case.generation.strategy != "greedy":
         return None
@@ -79,6 +89,7 @@ def ids(site: Site) -> Iterator[Hypothesis]:
         yield Hypothesis("eos.one_of_several", f"is ended by {token} alone", ENDS, _ended_by(rest))
     yield Hypothesis("eos.ignored", "is ended by nothing", ENDS, _ended_by(frozenset(eos)), PLAIN + 1)
     yield Hypothesis("eos.not_padded", "goes on behind the end of its rows", ENDS, _not_padded, RARE)
+    yield Hypothesis("eos.padded", "has padding where the end of a row belongs", ENDS, _end_padded)
     yield Hypothesis("greedy.last_maximum", "takes the last of equals", "take the first", _last_maximum, PLAIN + 1)
 
 
