@@ -82,6 +82,25 @@ def test_tokens_behind_the_end_of_a_row_are_blamed_on_the_search() -> None:
     assert blamed(recording, candidate) == {"generated_ids"}
 
 
+def test_ids_alone_are_not_judged_behind_a_near_tie() -> None:
+    """A search that goes on freely has another past there, and says nothing of it."""
+    recording = golden("equal_logits")
+    row, new = 1, 4  # two logits are equal here
+
+    def went_on(x: Array) -> Array:
+        x[row, new] += 1
+        x[row, new + 1 :] = 7
+        return x
+
+    candidate = changed(recording, "generated_ids", 0, went_on)
+    inputs = [item for item in candidate if item.info.name.startswith("input.")]
+    run = pb.Run.FromString(candidate.run.SerializeToString())
+    run.materialised[:] = ["generated_ids"]
+    candidate = replace(candidate, run=run, tensors=[*inputs, candidate["generated_ids", 0]])
+    assert check(recording, candidate, partial=True).word == "near-tie"
+    assert blamed(recording, candidate) == set()
+
+
 def test_padding_for_the_end_of_a_row_is_named() -> None:
     recording = golden("merged")
     ends = list(recording.case.generation.eos_token_id)

@@ -19,6 +19,7 @@ from qwen3_parity.blame.noise import group_noise
 from qwen3_parity.blame.rotations import by_nearest_angles
 from qwen3_parity.blame.values import Values
 from qwen3_parity.judge.budgets import ROUNDOFF
+from qwen3_parity.judge.choices import behind_near_ties
 from qwen3_parity.judge.op_verdict import Errors, OpVerdict
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import last_rows_of
@@ -73,6 +74,8 @@ class TapJudge:
             return "some of its rows were not recorded"
         others = tuple(dict.fromkeys(name for (name, _), value in values.computed.items() if value is not None))
         judged = _judged(self.scope, site, item) & _with_a_key(values, item, site, others)
+        if site.place.op == "argmax" and values.golden is not None:
+            judged = judged & ~behind_near_ties(item.values(), values.golden, values.recording)
         evidence = Evidence(site, item.values(), judged, _stored(values, item), others, _narrow(values, item))
         return by_nearest_angles(evidence) if site.place.op == "rope" else evidence
 

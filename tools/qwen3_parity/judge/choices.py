@@ -50,6 +50,16 @@ def first_flip(generated: Array, golden: Recording, candidate: Recording) -> Fir
     return min(_flips(generated, golden, candidate), key=lambda flip: (flip.near_tie, flip.at[1]), default=None)
 
 
+def behind_near_ties(generated: Array, golden: Recording, candidate: Recording) -> Array:
+    """Where ids `[batch, new]` tell nothing: from a row's first other token on, where noise may have chosen it."""
+    behind = np.zeros(generated.shape, bool)
+    chosen = golden.get("generated_ids")
+    if chosen is not None and chosen.array.shape == generated.shape and first_flip(generated, golden, candidate):
+        for flip in _flips(generated, golden, candidate):
+            behind[flip.at[0], flip.at[1] :] = flip.near_tie
+    return behind
+
+
 def _flips(generated: Array, golden: Recording, candidate: Recording) -> Iterator[FirstFlip]:
     steps = choosing_steps(golden.case.steps, golden.case.generation)
     chosen = golden["generated_ids", 0].array
