@@ -1,4 +1,4 @@
-"""Mistakes of networks that no committed golden has: an encoder that hides what is ahead, a router's correction."""
+"""Mistakes of networks that no committed golden has: what an encoder hides, a router's correction, fused q, k and v."""
 
 from __future__ import annotations
 
@@ -57,3 +57,19 @@ def test_a_routers_correction_that_enters_the_weights_is_told(tmp_path: Path) ->
     factor = json.loads(golden.graph.config)["routed_scaling_factor"]
     said = first(golden, folder, (gate,), {f"{gate}[1]": factor * chosen / chosen.sum(-1, keepdims=True)})
     assert said.startswith("edit.added: adds layers.*.mlp.gate.e_score_correction_bias to the result of sigmoid, at ")
+
+
+def test_fused_channels_that_are_taken_head_by_head_are_told(tmp_path: Path) -> None:
+    golden, attention = captured("phi3", tmp_path / "phi3"), "model.layers.0.self_attn"
+    config = json.loads(golden.graph.config)
+    heads, groups = config["num_attention_heads"], config["num_key_value_heads"]
+    qkv = golden[f"{attention}.qkv_proj", 0].values()
+    dim = qkv.shape[-1] // (heads + 2 * groups)
+    values = qkv.reshape(*qkv.shape[:2], groups, -1)[..., -dim:].swapaxes(1, 2)
+    names = (f"{attention}.qkv_proj", f"{attention}.value")
+    said = first(golden, tmp_path / "phi3", names, {names[1]: values})
+    size = heads // groups * dim
+    assert said.startswith(
+        f"edit.order: takes channels as if they lay head by head, {groups} × ({size} + {dim} + {dim}), where they lie "
+        f"part by part, {groups} × {size}, {groups} × {dim}, {groups} × {dim}, at modeling_phi3.py:"
+    )

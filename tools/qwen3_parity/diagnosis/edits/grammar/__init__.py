@@ -11,6 +11,7 @@ from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
+from qwen3_parity.diagnosis.edits.grammar.fused import fused
 from qwen3_parity.diagnosis.edits.grammar.held import held
 from qwen3_parity.diagnosis.edits.grammar.layer_types import layer_types
 from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
@@ -41,6 +42,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     at_once,
     layer_types,
     blocks,
+    fused,
     layouts,
     repeats,
     leaves,

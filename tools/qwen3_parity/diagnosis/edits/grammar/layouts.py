@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from itertools import combinations, permutations, product
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
-from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import called, line_of, named, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_spec.graph import Node, Ref
 
@@ -25,7 +24,6 @@ def layouts(region: Region) -> Iterator[Edit]:
     """Every op's result, or the parts that it is made of, at other places."""
     yield from _pairs(region)
     yield from _splits(region)
-    yield from _fused(region)
     for site, places in reversed(region.sites.items()):
         node, base = region.node(places[0]), region.base[places[0]]
         if node is None:
@@ -51,42 +49,6 @@ def layouts(region: Region) -> Iterator[Edit]:
                     yield Edit("edit.pairs", says, COMBINED, {site: _halved(axis)}, line)
                     says = f"has its halves exchanged {where}"
                     yield Edit("edit.exchanged", says, COMBINED, {site: _rolled(axis, size // 2)}, line)
-
-
-def _fused(region: Region) -> Iterator[Edit]:
-    """Channels of a projection that holds two or three of something for each head, in the other order of the two."""
-    config = config_numbers(region.network.config)
-    heads = sorted({int(count) for key, count in config.items() if "head" in key and "dim" not in key and count > 1})
-    for site, places in region.sites.items():
-        node, base = region.node(places[0]), region.base[places[0]]
-        is_leaf = node is None and places[0] not in region.names and not site.file
-        if not is_leaf and (node is None or short(node.op) not in ("linear", "addmm")):
-            continue
-        if not isinstance(base, np.ndarray) or base.dtype.kind != "f" or base.ndim < 2:
-            continue
-        line = recorded_line(region, places[0]) if is_leaf else line_of(region, places[0])
-        for several, count in product((2, 3), heads):
-            if base.shape[-1] % (several * count):
-                continue
-            each = base.shape[-1] // (several * count)
-            parts, by_heads = (
-                f"part by part, {several} × {count} heads × {each}",
-                f"head by head, {count} × {several} × {each}",
-            )
-            for lie, taken, order in ((by_heads, parts, (several, count)), (parts, by_heads, (count, several))):
-                says = f"takes channels as if they lay {taken}, where they lie {lie}"
-                yield Edit("edit.order", says, RARE, {site: _regrouped(*order)}, line)
-
-
-def _regrouped(first: int, second: int) -> Change:
-    """Channels that lie as first × second × the rest, put down as second × first × the rest."""
-
-    def change(call: Call) -> Array:
-        x = np.asarray(call.plain())
-        cut = x.reshape(*x.shape[:-1], first, second, -1)
-        return np.ascontiguousarray(np.swapaxes(cut, -3, -2)).reshape(x.shape)
-
-    return change
 
 
 def _operands(region: Region, site: Site, node: Node, line: Written | None) -> Iterator[Edit]:

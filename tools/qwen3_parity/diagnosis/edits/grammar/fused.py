@@ -1,0 +1,177 @@
+"""Channels of a projection that holds several parts for each head: head by head for part by part, or the reverse."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, pairwise, product
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, recorded_line, short
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
+from qwen3_spec.graph import Node, Ref
+
+
+def fused(region: Region) -> Iterator[Edit]:
+    """A projection's channels taken in the other order of heads and parts."""
+    yield from _by_split(region)
+    yield from _by_slices(region)
+    yield from _of_equal_parts(region)
+
+
+def _heads(region: Region) -> list[int]:
+    """The counts of heads, and how many stand in a group, as the network's config has them."""
+    config = config_numbers(region.network.config)
+    return sorted({int(count) for key, count in config.items() if "head" in key and "dim" not in key and count > 1})
+
+
+class _Cut(NamedTuple):
+    """The parts of `sizes` channels one after the other for each of `heads`, on an axis of their own or not."""
+
+    sizes: tuple[int, ...]
+    heads: int
+    axis: int | None
+
+    @property
+    def says(self) -> str:
+        parts = ", ".join(f"{self.heads} × {size}" for size in self.sizes)
+        by_parts, by_heads = (
+            f"part by part, {parts}",
+            f"head by head, {self.heads} × ({' + '.join(map(str, self.sizes))})",
+        )
+        taken, lie = (by_heads, by_parts) if self.axis is None else (by_parts, by_heads)
+        return f"takes channels as if they lay {taken}, where they lie {lie}"
+
+    def parts(self, x: Array) -> tuple[Array, ...]:
+        """The parts of a value as the other order has them, of the shapes that the right ones have."""
+        bounds = [0, *accumulate(self.sizes)]
+        if self.axis is None:
+            by_heads = x.reshape(*x.shape[:-1], self.heads, -1)
+            cut = (by_heads[..., start:stop] for start, stop in pairwise(bounds))
+            return tuple(np.ascontiguousarray(part).reshape(*x.shape[:-1], -1) for part in cut)
+        last = np.moveaxis(x, self.axis, -2)
+        flat = np.ascontiguousarray(last).reshape(*last.shape[:-2], -1)
+        cut = (flat[..., self.heads * start : self.heads * stop] for start, stop in pairwise(bounds))
+        return tuple(np.moveaxis(part.reshape(*last.shape[:-1], -1), -2, self.axis) for part in cut)
+
+
+def _cuts(region: Region, value: int, sizes: Sequence[int]) -> Iterator[_Cut]:
+    """How the parts of a value's last axis may be mistaken: by the axis of heads before it, or by heads within them."""
+    x = region.base[value]
+    axis = _axis_of_heads(region, value)
+    if axis is not None and x.shape[axis] > 1:
+        yield _Cut(tuple(sizes), x.shape[axis], axis)
+    elif axis is None:
+        for heads in _heads(region):
+            if all(size % heads == 0 and size > heads for size in sizes):
+                yield _Cut(tuple(size // heads for size in sizes), heads, None)
+
+
+def _axis_of_heads(region: Region, value: int) -> int | None:
+    """The axis of heads of a value that is a view of channels, also where it stands elsewhere since; None of others."""
+    node = region.node(value)
+    axes = list(range(np.ndim(region.base[value])))
+    if node is not None and short(node.op) == "transpose" and isinstance(node.operands[0], Ref):
+        first, second = (int(axis) % len(axes) for axis in node.operands[1:3])
+        axes[first], axes[second] = axes[second], axes[first]
+        node = region.node(node.operands[0].value)
+    if node is None or short(node.op) not in ("view", "unsafe_view", "reshape") or len(axes) < 3:
+        return None
+    begin = node.operands[0]
+    flat = region.base.get(begin.value) if isinstance(begin, Ref) else None
+    if axes[-1] != len(axes) - 1 or not isinstance(flat, np.ndarray) or flat.ndim != len(axes) - 1:
+        return None
+    return axes.index(len(axes) - 2)
+
+
+def _by_split(region: Region) -> Iterator[Edit]:
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        if node is None or short(node.op) not in ("split_with_sizes", "split") or not isinstance(node.operands[0], Ref):
+            continue
+        base, x = region.base[places[0]], region.base[node.operands[0].value]
+        if int((*node.operands, -1)[2]) % x.ndim != x.ndim - 1:
+            continue
+        for cut in _cuts(region, node.operands[0].value, [part.shape[-1] for part in base]):
+            yield Edit("edit.order", cut.says, PLAIN + 1, {site: _split(cut)}, line_of(region, places[0]))
+
+
+def _split(cut: _Cut) -> Change:
+    return lambda call: cut.parts(np.asarray(call.operands[0]))
+
+
+def _by_slices(region: Region) -> Iterator[Edit]:
+    """Parts that are taken by slices of one value, which cover it."""
+    of_value = dict[int, dict[Site, int]]()
+    for site, places in region.sites.items():
+        for place in places:
+            node = region.node(place)
+            if node is not None and short(node.op) == "slice" and isinstance(node.operands[0], Ref):
+                of_value.setdefault(node.operands[0].value, {})[site] = place
+    for value, sites in of_value.items():
+        x, users = region.base[value], region.network.users.get(value, ())
+        bounds = sorted({bound for node in users if short(node.op) == "slice" for bound in _bounds(node, x)})
+        if len(bounds) < 2 or [0, *(end for _, end in bounds)] != [*(begin for begin, _ in bounds), x.shape[-1]]:
+            continue
+        line = line_of(region, min(sites.values()))
+        for cut in _cuts(region, value, [end - begin for begin, end in bounds]):
+            yield Edit("edit.order", cut.says, PLAIN + 1, dict.fromkeys(sites, _sliced(cut)), line)
+
+
+def _bounds(node: Node, x: Array) -> Iterator[tuple[int, int]]:
+    """From where to where a node takes a slice of a value's last axis, where plain numbers say so."""
+    operands: list[Any] = [*node.operands, *(None, 0, None, None, 1)[len(node.operands) :]]
+    axis, begin, end, step = operands[1:]
+    if not isinstance(axis, int) or x.ndim < 2 or axis % x.ndim != x.ndim - 1 or step != 1:
+        return
+    if not isinstance(begin, Ref) and not isinstance(end, Ref):
+        yield slice(begin, end).indices(x.shape[-1])[:2]
+
+
+def _sliced(cut: _Cut) -> Change:
+    def change(call: Call) -> Array:
+        x = np.asarray(call.operands[0])
+        begins = np.cumsum([0, *cut.sizes]) * (cut.heads if cut.axis is None else 1)
+        begin = int((*call.operands, None, None)[2] or 0) % x.shape[-1]
+        return cut.parts(x)[int(np.searchsorted(begins, begin))]
+
+    return change
+
+
+def _of_equal_parts(region: Region) -> Iterator[Edit]:
+    """Channels of a projection that holds two or three of something for each head, in the other order of the two."""
+    for site, places in region.sites.items():
+        node, base = region.node(places[0]), region.base[places[0]]
+        is_leaf = node is None and places[0] not in region.names and not site.file
+        if not is_leaf and (node is None or short(node.op) not in ("linear", "addmm")):
+            continue
+        if not isinstance(base, np.ndarray) or base.dtype.kind != "f" or base.ndim < 2:
+            continue
+        line = recorded_line(region, places[0]) if is_leaf else line_of(region, places[0])
+        for several, count in product((2, 3), _heads(region)):
+            if base.shape[-1] % (several * count):
+                continue
+            each = base.shape[-1] // (several * count)
+            parts, by_heads = (
+                f"part by part, {several} × {count} heads × {each}",
+                f"head by head, {count} × {several} × {each}",
+            )
+            for lie, taken, order in ((by_heads, parts, (several, count)), (parts, by_heads, (count, several))):
+                says = f"takes channels as if they lay {taken}, where they lie {lie}"
+                yield Edit("edit.order", says, RARE, {site: _regrouped(*order)}, line)
+
+
+def _regrouped(first: int, second: int) -> Change:
+    """Channels that lie as first × second × the rest, put down as second × first × the rest."""
+
+    def change(call: Call) -> Array:
+        x = np.asarray(call.plain())
+        cut = x.reshape(*x.shape[:-1], first, second, -1)
+        return np.ascontiguousarray(np.swapaxes(cut, -3, -2)).reshape(x.shape)
+
+    return change
