@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.pairs import pairs
 from qwen3_parity.diagnosis.pairs_in_op import pairs_in_op
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.suspects import Suspect, own_suspects, plainest_first
+from qwen3_parity.mistakes.as_loaded import AS_LOADED
 from qwen3_parity.mistakes.ranks import RARE, SOLVED, Rank
 from qwen3_parity.mistakes.rounding import as_tf32
 
@@ -148,13 +149,17 @@ def _ways(
     """Every suspect that explains `first`, tried on the others.
 
     A mistake that explains everything and contradicts nothing ends the search in a group, where the plainest come
-    first: no rarer one is better. So does a plain one in a large tap.
+    first: no rarer one is better. So does a plain one in a large tap. Where it is weights that were loaded otherwise,
+    a plainer one may still say how, and is at their places.
     """
     group = bool(first.evidence.others)
     enough: tuple[Rank, int] | None = None
-    last = ""
-    no_rarer = (tried for tried in suspects if not (enough and tried.plainness > enough))
-    for suspect, result in predictions(no_rarer, first):
+    last, loaded = "", frozenset[str]()
+
+    def may_be_better(tried: Suspect) -> bool:
+        return not (enough and tried.plainness > enough) and (not loaded or loaded.issuperset(tried.at))
+
+    for suspect, result in predictions(filter(may_be_better, suspects), first):
         if last and suspect.hypothesis.says != as_tf32(last):
             return
         if enough and suspect.plainness > enough:  # run beside the one that is enough
@@ -172,6 +177,7 @@ def _ways(
                 return
         if group and whole and not way.said.contradicted:
             enough = suspect.plainness
+            loaded = frozenset(suspect.at) if suspect.hypothesis.name == AS_LOADED else loaded
 
 
 def _way(
