@@ -39,7 +39,10 @@ class Entry(NamedTuple):
 
 
 def graph_map(names: Names | None, golden: Recording) -> list[Entry]:
-    """The entries of a map; raises `ParityError` for one that names no tap of the golden, or what another one names."""
+    """The entries of a map; raises `ParityError` for one that names no tap of the golden, or what another one names.
+
+    Layers of several kinds may have an entry each for the same tap: `each_once` looks at the layers that there are.
+    """
     where = "names" if names is None or isinstance(names, Mapping) else str(names)
     known, owners, entries = names_of(golden), dict[str, str](), list[Entry]()
     patterns = list(dict.fromkeys(general(name) for name in known))
@@ -49,7 +52,7 @@ def graph_map(names: Names | None, golden: Recording) -> list[Entry]:
         axes = value.get("axes", "") if isinstance(value, Mapping) else ""
         taps = tuple(_pattern(place, pattern.replace("*", LAYER), known, patterns) for pattern in entry.patterns)
         for tap in taps:
-            if tap in owners:
+            if tap in owners and LAYER not in tap:
                 raise _refused(place, f"{tap} has one place already", "each tap once", owners[tap])
             if (LAYER in tap) != (LAYER in entry.path):
                 raise _refused(
@@ -102,6 +105,17 @@ def in_layers(entry: Entry, paths: Iterable[str], golden: Recording) -> list[tup
         if not taps or any((tap, step) in golden for tap in taps for step in steps):
             layer_entries.append((path, entry._replace(named=replace(entry.named, path=path, patterns=taps))))
     return layer_entries
+
+
+def each_once(layers: Sequence[tuple[str, Entry]]) -> Sequence[tuple[str, Entry]]:
+    """The paths with their entries, each of one layer; raises `ParityError` where two of them are the same tap."""
+    owners = dict[str, tuple[str, str, int]]()
+    for path, entry in layers:
+        place = path, entry.named.end, entry.named.number
+        for tap in entry.named.patterns:
+            if owners.setdefault(tap, place) != place:
+                raise _refused(entry.key, f"{tap} has one place already", "each tap once", owners[tap][0])
+    return layers
 
 
 def parts_of_fused(entry: Entry, widths: Sequence[int], array: Array, where: str) -> list[Array]:

@@ -10,7 +10,7 @@ from torch import nn
 from qwen3_golden import ParityError
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import is_inside, plain_module
-from qwen3_parity.recording.graph_names import Entry, in_layers
+from qwen3_parity.recording.graph_names import Entry, each_once, in_layers
 from qwen3_parity.recording.graph_taps import is_inside_attention, modules_of, names_of
 from qwen3_parity.recording.left_out import listed
 from qwen3_parity.recording.prefixes import Prefixes, nearest
@@ -43,7 +43,7 @@ def places_in_map(
                 next_step="leave it out of the map, or record the model before it is compiled, with the same map",
             )
         mapped += layers
-    return mapped
+    return [*each_once(mapped)]
 
 
 def _refuse_missing_input(entry: Entry, module: nn.Module) -> None:

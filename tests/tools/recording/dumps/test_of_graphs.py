@@ -151,3 +151,15 @@ def test_names_of_a_golden_with_a_graph_are_written_by_hand_and_its_taps_listed(
     assert f"qwen3-parity show {case.path} lists the taps" in " ".join(refused.output.split())
     listed = CliRunner().invoke(main, ["show", str(case.path)])
     assert listed.exit_code == 0 and "model.layers.1.mlp.gate[1]" in listed.output
+
+
+def test_layers_of_several_kinds_have_an_entry_each_for_the_same_tap(case: Case, tmp_path: Path) -> None:
+    mlp = {layer: case.golden[f"model.layers.{layer}.mlp", 0].array for layer in (0, 1)}
+    names = {"blocks.{layer}.dense": "model.layers.{layer}.mlp", "blocks.{layer}.moe": "model.layers.{layer}.mlp"}
+    dumped = {"0.blocks.0.dense": mlp[0], "0.blocks.1.moe": mlp[1]}
+    save_file(dumped, tmp_path / "own.safetensors")
+    recorded = read(import_dump(tmp_path / "own.safetensors", case, names, path=tmp_path / "made.pb").path)
+    assert all(np.array_equal(recorded[f"model.layers.{layer}.mlp", 0].array, array) for layer, array in mlp.items())
+    save_file({**dumped, "0.blocks.0.moe": mlp[0]}, tmp_path / "twice.safetensors")
+    with pytest.raises(ParityError, match=r"model\.layers\.0\.mlp has one place already(.|\n)*blocks\.0\.dense"):
+        import_dump(tmp_path / "twice.safetensors", case, names, path=tmp_path / "twice.pb")

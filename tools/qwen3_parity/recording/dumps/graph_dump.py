@@ -16,7 +16,7 @@ from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
 from qwen3_parity.recording.dumps.packed import Orders, as_tokens, in_slots, packed_order, real_tokens
-from qwen3_parity.recording.graph_names import Entry, in_layers, is_all, parts_of_fused
+from qwen3_parity.recording.graph_names import Entry, each_once, in_layers, is_all, parts_of_fused
 from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
 from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
 from qwen3_parity.recording.prefixes import prefixes_of
@@ -104,12 +104,12 @@ def _by_map(
     paths = dict[tuple[str, int], dict[str, None]]()
     for path, end, number, _ in readings:
         paths.setdefault((end, number), {})[path] = None
-    entry_by_end = dict[tuple[str, str, int], Entry]()
-    for entry in entries:
-        end, number = entry.named.end, entry.named.number
-        for path, layer in in_layers(entry, paths.get((end, number), ()), golden):
-            entry_by_end[path, end, number] = layer
-    return entry_by_end
+    layers = [
+        each
+        for entry in entries
+        for each in in_layers(entry, paths.get((entry.named.end, entry.named.number), ()), golden)
+    ]
+    return {(path, layer.named.end, layer.named.number): layer for path, layer in each_once(layers)}
 
 
 def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str, str, int], str]:
