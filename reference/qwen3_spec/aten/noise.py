@@ -115,7 +115,7 @@ class Noise(Numbers):
     def _rounded(self, x: Array, dtype: str) -> Array:
         if x.dtype.kind != "f":
             return x
-        return self.moved(x, np.where(_holds(x, dtype), 0, ROUNDOFF.get(dtype, ROUNDOFF["float32"]) * np.abs(x)))
+        return self.moved(x, np.where(holds(x, dtype), 0, ROUNDOFF.get(dtype, ROUNDOFF["float32"]) * np.abs(x)))
 
     def matmul(self, a: Array, b: Array) -> Array:
         """A product whose partial sums were rounded, in any order."""
@@ -187,7 +187,7 @@ def _lost(terms: Array) -> Array:
         return np.asarray(np.maximum(*(np.abs(part - total) for part in sums)))
 
 
-def _holds(x: Array, dtype: str) -> Array:
+def holds(x: Array, dtype: str) -> Array:
     """Where a type holds numbers as they are."""
     with np.errstate(all="ignore"):
         narrow = x.astype(np.float16 if dtype == "float16" else np.float32)

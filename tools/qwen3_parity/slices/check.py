@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -189,6 +190,9 @@ def _without_equal_infinities(actual: Array, expected: Array) -> tuple[Array, Ar
     return (np.where(shared, 0, actual), np.where(shared, 0, expected)) if shared.any() else (actual, expected)
 
 
+_BEYOND = "numbers that no rounding makes: not finite, or of half precision alone where the reference has float32"
+
+
 def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
     by_key, taps = {(part.name, part.step): part for part in alone}, list[Verdict]()
     for tap in verdicts.taps:
@@ -199,7 +203,7 @@ def _with_alone(verdicts: Verdicts, alone: Sequence[OpVerdict]) -> Verdicts:
                 tap.where,
                 WRONG_ALONE,
                 "what the reference makes of these inputs, within its headroom of rounding units",
-                f"an error of {op_verdict.errors.max:.3g} units",
+                f"an error of {op_verdict.errors.max:.3g} units" if math.isfinite(op_verdict.errors.max) else _BEYOND,
                 diagnose_command(verdicts.golden, verdicts.candidate),
                 share=op_verdict.share,
             )

@@ -8,12 +8,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from qwen3_golden import Array, Tensor
+from qwen3_golden import Array, Tensor, pb
 from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.network import DTYPES, Network
-from qwen3_spec.graph import Ref
+from qwen3_spec.aten import Kind, kernel_of
+from qwen3_spec.aten.noise import holds
+from qwen3_spec.graph import Node, Ref
 from qwen3_spec.slices import chooser
 
 _MOST_OPS = 4
@@ -21,6 +23,12 @@ _HIDDEN = -1e30
 """A score from which down on a key is hidden."""
 _SURELY_RIGHT = 0.35
 """The share of a headroom by few draws up to which no more are needed: by all of them it is at most twice as large."""
+
+
+_HALVES = ("bfloat16", "float16")
+_BITS = 64
+"""So improbable, as a power of 1/2, is it that numbers that were not rounded look as if they were."""
+_NARROW = Errors(math.inf, math.inf, math.inf, math.inf)
 
 
 @dataclass(frozen=True)
@@ -51,6 +59,11 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
         truth = network.slices.value(value)
         if truth.dtype.kind == "f":
             dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
+            if network.narrow and expected.info.dtype == pb.F32:
+                if (half := narrowed(network, value)) is not None:
+                    dtype = half
+                elif in_few_bits(actual[counts], expected.values()[every]):
+                    return Alone(replace(verdict, errors=_NARROW, share=math.inf), np.where(counts, np.inf, 0.0))
             for unit in network.slices.units(value, truth, every, dtype):
                 last, its_unit = (part[:, -rows:] if rows else part for part in (truth, unit))
                 alone = _with_errors(verdict, in_units(actual, last, its_unit, counts), counts, expected, network)
@@ -59,6 +72,33 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
             return alone
         errors = np.where(counts & (actual != truth), np.inf, 0.0)
     return _with_errors(verdict, errors, counts, expected, network)
+
+
+def in_few_bits(numbers: Array, golden: Array) -> bool:
+    """Whether a half precision holds all numbers as they are, which as many of the golden's would not be by chance.
+
+    What the reference has in float32, a stream or a state, was rounded then, however near it is.
+    """
+    for dtype in _HALVES:
+        by_chance = (np.count_nonzero(holds(golden, dtype)) + 1) / (golden.size + 2)
+        if numbers.size * -math.log2(by_chance) > _BITS and holds(numbers, dtype).all():
+            return True
+    return False
+
+
+def narrowed(network: Network, value: int) -> str | None:
+    """The half precision that whatever reads a value brings it into first: it may be so already. None of any other."""
+    halves = {
+        str(dtype) if (dtype := node.named.get("dtype")) in _HALVES else _moves(node) and narrowed(network, user)
+        for user, node in network.users.get(value, {}).items()
+    }
+    half = halves.pop() if len(halves) == 1 else None
+    return half or None
+
+
+def _moves(node: Node) -> bool:
+    kernel = kernel_of(node.op)
+    return kernel is not None and kernel.kind is Kind.MOVE
 
 
 def _with_errors(verdict: OpVerdict, errors: Array, counts: Array, expected: Tensor, network: Network) -> Alone:

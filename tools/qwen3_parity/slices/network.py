@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -79,12 +79,12 @@ class Network:
         return frozenset(".".join(parts[:count]) for parts in paths for count in range(1, len(parts)))
 
     @cached_property
-    def users(self) -> Mapping[int, Sequence[Node]]:
-        """The ops that read each value."""
-        users = dict[int, list[Node]]()
-        for node in self.graph.nodes:
-            for read in dict.fromkeys(node.reads):
-                users.setdefault(read, []).append(node)
+    def users(self) -> Mapping[int, Mapping[int, Node]]:
+        """The ops that read each value, by the number of what they make."""
+        users = dict[int, dict[int, Node]]()
+        for value, node in enumerate(self.graph.nodes, len(self.graph.leaves)):
+            for read in node.reads:
+                users.setdefault(read, {})[value] = node
         return users
 
     def is_smallest(self, module: str) -> bool:

@@ -58,7 +58,7 @@ def _is_result(network: Network, value: int) -> bool:
     node = network.graph.node(value)
     if node is None or _line_of(node) == 0:
         return False
-    users = network.users.get(value, ())
+    users = network.users.get(value, {}).values()
     return all(user.module != node.module or _line_of(user) != _line_of(node) for user in users)
 
 
@@ -70,7 +70,9 @@ def variable(network: Network, value: int) -> str:
     """The variable of the statement whose result a value is, as the innermost function that has one calls it."""
     node = network.graph.node(value)
     lines = () if node is None else node.lines
-    users = [user.lines for user in network.users.get(value, ()) if node is not None and user.module == node.module]
+    users = [
+        user.lines for user in network.users.get(value, {}).values() if node is not None and user.module == node.module
+    ]
     for count in range(len(lines), 0, -1):
         if any(user[:count] == lines[:count] for user in users):
             return ""  # the statement goes on

@@ -114,7 +114,7 @@ def _by_slices(region: Region) -> Iterator[Edit]:
             if node is not None and short(node.op) == "slice" and isinstance(node.operands[0], Ref):
                 of_value.setdefault(node.operands[0].value, {})[site] = place
     for value, sites in of_value.items():
-        x, users = region.base[value], region.network.users.get(value, ())
+        x, users = region.base[value], region.network.users.get(value, {}).values()
         bounds = sorted({bound for node in users if short(node.op) == "slice" for bound in _bounds(node, x)})
         if len(bounds) < 2 or [0, *(end for _, end in bounds)] != [*(begin for begin, _ in bounds), x.shape[-1]]:
             continue
