@@ -59,7 +59,7 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
         truth = network.slices.value(value)
         if truth.dtype.kind == "f":
             dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
-            if network.narrow and expected.info.dtype == pb.F32:
+            if network.narrow and network.is_of_half_precision and expected.info.dtype == pb.F32:
                 if (half := narrowed(network, value)) is not None:
                     dtype = half
                 elif in_few_bits(actual[counts], expected.values()[every]):

@@ -105,6 +105,11 @@ class Network:
         """Whether half precision is judged."""
         return self.slices.narrow
 
+    @property
+    def is_of_half_precision(self) -> bool:
+        """Whether the reference itself ran in half precision: what it has in float32 there is meant."""
+        return self.golden.run.arithmetic in _NARROW
+
 
 def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> Network:
     """The slices of a golden's graph on a candidate's taps, with the case's inputs and these weights by name.
