@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -62,7 +62,7 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
             yield Edit("edit.reads", says, COMBINED, {site: _earlier(slot, place)}, line)
     for name in region.sources_of(shape):
-        if region.sources[name] not in (reads, region.value):
+        if region.sources[name] not in (reads, region.value) and not _is_made_of(region, name, region.sites[site]):
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
             rank = COMBINED if op == "add" else COMBINED + 1  # a residual is soon mistaken
             yield Edit("edit.reads", says, rank, {site: _source(slot, name)}, line)
@@ -77,6 +77,20 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         if _is_float(region, last) and _fits(np.shape(region.base[last]), shape, node):
             says = f"reads {named(region, last)} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
+
+
+def _is_made_of(region: Region, name: str, places: Sequence[int]) -> bool:
+    """Whether a source follows from what an op gives: nobody reads what is yet to be made of that, as a new state."""
+    open_, passed = [region.sources[name]], set[int]()
+    while open_:
+        value = open_.pop()
+        node = region.network.graph.node(value)
+        if value in places:
+            return True
+        if node is not None and value > places[0] and value not in passed:
+            passed.add(value)
+            open_ += node.reads
+    return False
 
 
 def _fits(there: tuple[int, ...], shape: tuple[int, ...], node: Node) -> bool:
