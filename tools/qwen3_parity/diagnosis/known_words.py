@@ -68,6 +68,7 @@ EDITS: Mapping[str, str] = {
     "edit.cache": "has the slots of the cache one place off, or the slot before in the newest one",
     "edit.constant": "has another number where the line has a constant, of the config or written into the code",
     "edit.exchanged": "exchanges two operands, halves or parameters",
+    "edit.expert": "does otherwise what one expert, or a few, should do: left out, not weighted, loaded otherwise",
     "edit.fitted": "is otherwise by one number that was fitted: a factor, a summand, a power",
     "edit.input": "counts positions otherwise, or reads another input than is given",
     "edit.layer_type": "runs a layer of one type with the angles or the mask of another",

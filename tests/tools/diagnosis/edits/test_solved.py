@@ -7,6 +7,7 @@ import pytest
 from by_taps import firsts, golden
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits import solved as solved_module
 from qwen3_spec import RopeScaling, ops
 
 CASE = "model/gpt_oss"
@@ -27,6 +28,11 @@ def test_positions_are_told_by_what_they_make(says: str) -> None:
     frequencies = ops.inv_freq.forward(2 * PAIRS, 9000.0, YARN)
     table: Array = np.cos(POSITIONS_TOLD[says][..., None] * frequencies) * YARN.attention_factor
     assert firsts(CASE, {COS: table})[0].startswith(says)
+
+
+def test_of_many_positions_those_near_the_right_ones_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(solved_module, "_MOST", 3)
+    test_positions_are_told_by_what_they_make("edit.input: has position_ids +7, at modeling_gpt_oss.py:187")
 
 
 def test_a_mistake_in_one_head_is_told_of_that_head_alone() -> None:

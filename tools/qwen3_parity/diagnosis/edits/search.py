@@ -10,6 +10,7 @@ from typing import NamedTuple
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.of_experts import of_experts
 from qwen3_parity.diagnosis.edits.pairs import beside, pairs
 from qwen3_parity.diagnosis.edits.recurring import recurring
 from qwen3_parity.diagnosis.edits.region import Region
@@ -208,7 +209,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     if step:
         yield in_later_steps(_plain(every), step)
     if len(region.order) < _LONG:
-        yield [*_plain(every), *solved(first, step)]
+        yield [*_plain(every), *solved(first, step), *of_experts(first)]
         yield from _further(every, first, single(every, region))
         of_tokens, in_one_place = recurring(region)
         yield _plain(of_tokens)
@@ -219,7 +220,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     near, far = ([edit for edit, x in zip(every, is_near, strict=True) if x == side] for side in (True, False))
     alone = (edit for edit in single(every, region) if _is_near(edit, region))
     of_tokens, in_one_place = recurring(region)
-    yield _plain(near)
+    yield [*_plain(near), *of_experts(first)]
     behind = [alone, _plain(of_tokens)]  # cheap where few ops follow what a recurrence gives
     yield from reversed(behind) if of_tokens and _is_near(of_tokens[0], region) else behind
     yield from _further([*near, *(edit for edit in of_tokens if isinstance(edit, Edit))], first, in_one_place)

@@ -100,16 +100,15 @@ def _numbers(target: Target, whole: _Whole) -> Array | None:
     across = tuple(place for place in range(len(shape)) if place not in (0, axis))
     if (target.counts.sum(across)[target.cells.any(across)] < _FEWEST).any():
         return None
-    near = range(int(base.max()) + 1 + _BEHIND)
     best, left = np.full(base.shape, -1), np.full(base.shape, np.inf)
-    for number in near[:_MOST]:
-        predicted = target.predicted(Edit("", "", PLAIN, {whole.site: _constant(number)}))
+    for numbers, change in _tried(base):
+        predicted = target.predicted(Edit("", "", PLAIN, {whole.site: change}))
         if predicted is None:  # the edit changes nothing
             predicted = target.truth
         fits = np.asarray(~target.off(predicted).any(across))
         fits = _of_all_rows(fits, len(base))
-        closer = fits & (np.abs(base - number) < left)
-        best, left = np.where(closer, number, best), np.where(closer, np.abs(base - number), left)
+        closer = fits & (numbers >= 0) & (np.abs(base - numbers) < left)
+        best, left = np.where(closer, numbers, best), np.where(closer, np.abs(base - numbers), left)
     hidden = ~np.asarray(target.counts.any(across))
     hidden = _of_all_rows(hidden, len(base))
     return None if ((best < 0) & ~hidden).any() or (best == base)[~hidden].all() else np.where(hidden, -1, best)
