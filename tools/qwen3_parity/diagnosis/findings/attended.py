@@ -17,13 +17,15 @@ _LEAST = 1e-20
 @dataclass(frozen=True)
 class Attended:
     """What a context is made of, float64: `queries[batch, heads, query, head_dim]`, the same query's keys and values
-    `[batch, kv_heads, key, head_dim]`, the right `probs[batch, heads, query, key]`, 0 where a key is hidden.
+    `[batch, kv_heads, key, head_dim]`, the right `probs[batch, heads, query, key]`, 0 where a key is hidden; `first` is
+    the slot of the first key, where a cache has only the last ones.
     """
 
     queries: Array
     keys: Array
     values: Array
     probs: Array
+    first: int = 0
 
     @property
     def group(self) -> int:
