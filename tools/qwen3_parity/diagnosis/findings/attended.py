@@ -56,4 +56,5 @@ def attended(queries: Array | None, keys: Array | None, values: Array | None, pr
     fits = queries.ndim == keys.ndim == probs.ndim == 4 and keys.shape[:3] == values.shape[:3]
     fits = fits and probs.shape == (*queries.shape[:3], keys.shape[2]) and keys.shape[3] == queries.shape[3]
     fits = fits and queries.shape[1] % max(keys.shape[1], 1) == 0
-    return Attended(*(np.asarray(part, np.float64) for part in (queries, keys, values, probs))) if fits else None
+    queries, keys, values, probs = (np.asarray(part, np.float64) for part in (queries, keys, values, probs))
+    return Attended(queries, keys, values, probs) if fits else None
