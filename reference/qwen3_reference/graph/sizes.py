@@ -54,7 +54,7 @@ _SIZES: Settings = {
     "linear_value_head_dim": 6,  # or a state's axes may be exchanged
     **dict.fromkeys(("mamba_n_heads", "n_mamba_heads"), _HEADS),
     "mamba_headdim": 2 * _WIDTH // _HEADS,
-    **dict.fromkeys(("mamba_n_groups", "n_groups", "num_channels"), 1),
+    "num_channels": 1,
     "mamba_d_ssm": 2 * _WIDTH,
     **dict.fromkeys(("mamba_chunk_size", "chunk_size", "sliding_window", "attention_window_size"), 4),
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
@@ -74,12 +74,18 @@ _SIZES: Settings = {
     "use_cache": True,
 }
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
-_GROUPS: Settings = {"n_group": 4, "topk_group": 2}
-"""Of experts that are chosen by groups: some groups are left out, and the chosen experts need more than one."""
-_ONE_GROUP: Settings = dict.fromkeys(_GROUPS, 1)
+_GROUPS: Mapping[str, Settings] = {
+    "n_group": {"n_group": 4, "topk_group": 2},
+    "n_groups": {"n_groups": 2},
+    "mamba_n_groups": {"mamba_n_groups": 2},
+}
+"""By the key that counts a family's groups, where it has several: some groups of experts are left out, and the chosen
+experts need more than one; a state's heads are shared out to two."""
+_ONE_GROUP: Settings = {key: 1 for sizes in _GROUPS.values() for key in sizes}
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
+_FLOAT = "__float__"
 ADJUSTMENTS: tuple[Settings, ...] = (
     {},
     {"head_dim": _WIDTH // _HEADS},
@@ -138,7 +144,7 @@ def family(name: str | Path) -> Any:
     family_class: Any = CONFIG_MAPPING[kind]
     try:
         with quiet():
-            return text_config(family_class.from_dict({key: said[key] for key in said if key != "model_type"}))
+            return text_config(family_class.from_dict(_read({key: said[key] for key in said if key != "model_type"})))
     except Exception as error:  # each family checks its numbers by itself
         raise ParityError(
             str(name),
@@ -149,13 +155,23 @@ def family(name: str | Path) -> Any:
         ) from error
 
 
+def _read(said: Any) -> Any:
+    """What a config.json holds, with the infinities that transformers writes as `{"__float__": "Infinity"}`."""
+    if isinstance(said, dict):
+        return float(said[_FLOAT]) if said.keys() == {_FLOAT} else {key: _read(value) for key, value in said.items()}
+    return [_read(value) for value in said] if isinstance(said, list) else said
+
+
 def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType({}), *, scalars: bool = False) -> Any:
     """A configuration with small sizes, a new one of its class; raises what the class raises for such sizes.
 
     `settings` stand as they are; `scalars`: with loud ones.
     """
     said = config.to_dict()
-    sizes = {**_SIZES, **(_GROUPS if (said.get("n_group") or 1) > 1 else _ONE_GROUP), **adjusted}
+    sizes = {**_SIZES, **_ONE_GROUP}
+    for key, groups in _GROUPS.items():
+        sizes |= groups if (said.get(key) or 1) > 1 else {}
+    sizes |= adjusted
     theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
     said = turning(
         louder(said) if scalars else said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
 import pytest
 
+from qwen3_golden import ParityError
 from qwen3_reference.graph.sizes import family, small
 from qwen3_reference.graph.tiny import tiny_model
 
@@ -54,3 +58,24 @@ def test_experts_that_a_family_chooses_by_groups_have_groups_of_which_some_are_l
 
 def test_a_family_that_says_no_number_of_chosen_experts_chooses_some() -> None:
     assert tiny_model("deepseek_v2").config.num_experts_per_tok == 3
+
+
+def test_a_config_that_transformers_wrote_is_read_with_its_infinities(tmp_path: Path) -> None:
+    whole, path = family("mamba2"), tmp_path / "config.json"
+    whole.save_pretrained(tmp_path)
+    assert "__float__" in path.read_text() and list(family(path).time_step_limit) == [0, math.inf]
+    path.write_text(path.read_text().replace('"Infinity"', '"many"'))
+    with pytest.raises(ParityError, match="no configuration of mamba2"):
+        family(path)
+
+
+@pytest.mark.parametrize(("kind", "key"), [("mamba2", "n_groups"), ("falcon_h1", "mamba_n_groups")])
+def test_a_state_has_several_groups_where_the_family_has(kind: str, key: str) -> None:
+    for groups, small_groups in ((1, 1), (8, 2)):
+        whole = family(kind)
+        setattr(whole, key, groups)
+        assert getattr(small(whole, {"head_dim": 8}), key) == small_groups
+
+
+def test_a_family_whose_state_has_several_groups_runs_with_them() -> None:
+    assert tiny_model("mamba2").config.n_groups == 2

@@ -6,9 +6,11 @@ It runs `findings.attended`, too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 import pytest
+from wrong_slices import slice_of
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings import Finding, WrongTap
@@ -46,12 +48,14 @@ def its_own(row: int, query: int) -> dict[tuple[int, int], float]:
     return {(row, slot): 1.0 for slot in range(query + 1)}
 
 
-def said(wrong: Array, sinks: Array = NONE, probs: Array | None = None) -> Finding | None:
+def said(wrong: Array, sinks: Array = NONE, probs: Array | None = None, first: int = 0) -> Finding | None:
     truth, wrong = context(its_own, sinks), wrong.astype(np.float32).astype(np.float64)
     if probs is None:
         scores = np.exp(SCALE * QUERIES @ np.repeat(KEYS, HEADS // KV, 1).swapaxes(2, 3)) * CAUSAL[:, None]
         probs = scores / (scores.sum(-1, keepdims=True) + sinks[:, None, None])
     made_of = attended(QUERIES, KEYS, VALUES, probs)
+    assert made_of is not None
+    made_of = replace(made_of, first=first)
     unit = np.full(truth.shape, 2.0**-22)
     tap = WrongTap(
         ("context", 1), ("batch", "query", "heads", "head_dim"), frozenset({"context"}), wrong, truth, unit,
@@ -81,6 +85,22 @@ def test_the_keys_that_were_read_are_told(mistake: str) -> None:
     finding = said(context(counts))
     assert finding is not None and (finding.name, finding.weight) == ("from.keys_read", 1.0)
     assert words in finding.says, finding.says
+
+
+def test_keys_of_a_window_are_called_by_their_slots() -> None:
+    counts, _ = MISTAKES["newest"]
+    finding = said(context(counts), first=4)
+    assert finding is not None and finding.says.endswith("query 2 reads keys 4–5 where keys 4–6 belong")
+
+
+def test_a_golden_with_a_graph_says_which_slots_a_window_has() -> None:
+    """Layer 0 of Gemma 3 has a window of 4, layer 1 has none."""
+    first = dict[tuple[int, int], int]()
+    for layer, step in ((0, 0), (0, 1), (0, 2), (1, 2)):
+        made_of = slice_of("model/gemma3", f"model.layers.{layer}.self_attn.context", lambda y: 2 * y, step).attention()
+        assert made_of is not None
+        first[layer, step] = made_of.first
+    assert first == {(0, 0): 0, (0, 1): 2, (0, 2): 3, (1, 2): 0}
 
 
 def test_the_query_of_the_position_before_is_told() -> None:

@@ -98,7 +98,7 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
     "pages exchanged in one row": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, 0, y[0][:, [2, 3, 0, 1, 4, 5]]),
         "cache.slot_map", "batch row 0, slots 0–3 hold what belongs in slots 2–3, 0–1"),
     "nobody's": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 3:], np.cos(9 * y[:, :, 3:])),
-        "cache.unknown", "slots 3–5 hold something that stands nowhere in this recording"),
+        "cache.unknown", "slots 3–5 hold something that stands nowhere in this recording up to this step"),
     "slots of one number": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 1], 3e8),
         "cache.not_written", "slot 1 hold one number everywhere"),
     "slots never written": (RAGGED, f"{ATTN}.cache_keys", 2, lambda y: put(y, np.s_[:, :, 5], 0),
@@ -194,6 +194,45 @@ def test_what_is_computed_behind_a_tap_is_no_source_of_it() -> None:
     assert not _from(tap_of(actual, truth, 1e-6, behind))
     ahead = {("layers.0.y", 0): actual, **behind}
     assert best_of(tap_of(actual, truth, 1e-6, ahead)).name == "from.other_layer"
+
+
+def of_steps(actual: Array, truth: Array, later: Array, golden: dict[int, Array]) -> WrongTap:
+    tap = tap_of(actual, truth, 1e-6, {("layers.1.y", 0): actual, ("layers.1.y", 1): later})
+    return replace(tap, golden=lambda name, step: golden.get(step))
+
+
+def test_a_later_step_is_the_source_of_what_belongs_there_alone() -> None:
+    truth, later = drawn((2, 4, 8)), drawn((2, 1, 8), 1)
+    actual = truth.copy()
+    actual[1, 3] = later[0, 0]
+    tap = of_steps(actual, truth, later, {0: truth, 1: later + 1e-5})
+    best = best_of(tap)
+    says = "batch row 1, position 3 holds this tap of step 1, at position 0 of batch row 0"
+    assert (best.name, best.says, best.weight) == ("from.other_step", says, 1)
+    assert not _from(of_steps(actual, truth, later, {0: truth, 1: drawn((2, 1, 8), 2)}))
+
+
+def test_it_is_nowhere_in_the_recording_only_where_every_step_was_looked_at() -> None:
+    truth, later = drawn((2, 4, 8)), drawn((2, 1, 8), 1)
+    actual = truth[:, [1, 0, 2, 3]]
+    actual[1, 3] = drawn((8,), 3)
+    says = {
+        of: best_of(of_steps(actual, truth, later, {0: truth, 1: golden})).says.partition("stands nowhere ")[2]
+        for of, golden in {"its own": later, "another": drawn((2, 1, 8), 2)}.items()
+    }
+    assert says == {"its own": "in this recording", "another": "in this recording up to this step"}
+
+
+def test_a_slot_that_copies_holds_what_is_computed_for_another_or_the_golden_has_there() -> None:
+    truth, golden = drawn((1, 2, 6, 8)), drawn((1, 2, 6, 8), 1)
+    actual, name = truth.copy(), "cache.0.keys"
+    actual[:, :, 1], actual[:, :, 5] = truth[:, :, 5] + 1e-7, golden[:, :, 4] + 1e-5
+    unit = np.where(np.arange(6)[:, None] < 5, 1e-37, 1e-6) * np.ones_like(truth)
+    tap = replace(
+        tap_of(actual, truth, unit, {(name, 0): actual}), key=(name, 0), axes=("batch", "heads", "key", "channel")
+    )
+    said = best_of(replace(tap, golden=lambda name, step: golden)).says
+    assert said == "slot 1 holds what belongs in slot 5; slot 5 holds what the golden has in slot 4"
 
 
 def test_what_the_golden_holds_twice_by_right_is_no_copy() -> None:

@@ -112,14 +112,20 @@ def test_an_input_that_is_rounded_by_scales_over_the_batch_is_told() -> None:
     assert "each token's channel, over the batch" in said_of(TRUTH, values, np.rint(TRUTH / scale) * scale)
 
 
-def said_of(x: Array, values: Array, rounded: Array) -> str:
+def said_of(x: Array, values: Array, rounded: Array, name: str = "x") -> str:
     """What is said of `rounded @ values` where `x @ values` belongs."""
-    taps = {("x", 0): x}
+    taps = {(name, 0): x}
     tap = replace(
         tap_of(x @ values, rounded @ values),
-        reads=[("x", 0)],
+        reads=[(name, 0)],
         recorded=lambda name, step: taps.get((name, step)),
         again=lambda key, read: read @ values,
     )
     fits = rounded_input(tap)
     return "" if fits is None else fits.says
+
+
+def test_an_input_that_only_a_number_names_is_called_by_its_whole_name() -> None:
+    x = TRUTH[..., :5]
+    said = said_of(x, TRUTH[0, :5], bfloat16(x.astype(np.float32)), "model.layers.0")
+    assert said.startswith("it is right once model.layers.0 is rounded before it goes in")

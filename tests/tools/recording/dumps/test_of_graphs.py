@@ -87,6 +87,13 @@ def test_what_has_no_meaning_or_another_shape_is_said(case: Case, tmp_path: Path
     assert f"model.embed_tokens: [{BATCH}, {SLOTS}, 23], expected [{BATCH}, {SLOTS}, 24]" in result.output
 
 
+def test_a_name_without_meaning_is_said_without_the_number_of_its_forward(case: Case, tmp_path: Path) -> None:
+    taps = {f"{step}.model.norm": case.golden["model.norm", step].array for step in range(len(STEPS))}
+    save_file(taps | {"1.blocks.0.mlps": np.zeros(3, np.float32)}, tmp_path / "own.safetensors")
+    summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    assert summary.unmatched == {"blocks.{layer}.mlps": "model.layers.{layer}.mlp"}
+
+
 @pytest.mark.parametrize(
     ("name", "shape", "says"),
     [

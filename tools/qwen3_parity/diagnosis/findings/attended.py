@@ -17,13 +17,15 @@ _LEAST = 1e-20
 @dataclass(frozen=True)
 class Attended:
     """What a context is made of, float64: `queries[batch, heads, query, head_dim]`, the same query's keys and values
-    `[batch, kv_heads, key, head_dim]`, the right `probs[batch, heads, query, key]`, 0 where a key is hidden.
+    `[batch, kv_heads, key, head_dim]`, the right `probs[batch, heads, query, key]`, 0 where a key is hidden; `first` is
+    the slot of the first key, where a cache has only the last ones.
     """
 
     queries: Array
     keys: Array
     values: Array
     probs: Array
+    first: int = 0
 
     @property
     def group(self) -> int:
@@ -54,4 +56,5 @@ def attended(queries: Array | None, keys: Array | None, values: Array | None, pr
     fits = queries.ndim == keys.ndim == probs.ndim == 4 and keys.shape[:3] == values.shape[:3]
     fits = fits and probs.shape == (*queries.shape[:3], keys.shape[2]) and keys.shape[3] == queries.shape[3]
     fits = fits and queries.shape[1] % max(keys.shape[1], 1) == 0
-    return Attended(*(np.asarray(part, np.float64) for part in (queries, keys, values, probs))) if fits else None
+    queries, keys, values, probs = (np.asarray(part, np.float64) for part in (queries, keys, values, probs))
+    return Attended(queries, keys, values, probs) if fits else None

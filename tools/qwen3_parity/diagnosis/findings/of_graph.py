@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -81,4 +82,16 @@ def _attention(network: Network, key: Key) -> Attended | None:
     if leaf != "context" or None in numbers:
         return None
     known, slices = network.slices.recorded, network.slices
-    return attended(*(known[at] if at in known else slices.value(at) for at in numbers if at is not None))
+    made_of = attended(*(known[at] if at in known else slices.value(at) for at in numbers if at is not None))
+    return None if made_of is None else replace(made_of, first=_first_slot(network, key, made_of.keys.shape[2]))
+
+
+def _first_slot(network: Network, key: Key, keys: int) -> int:
+    """The slot of the first of a context's keys, by the queries up to its step: a window's cache has the last alone."""
+    module = key[0].rpartition(".")[0]
+    items = [network.golden.get(key[0], step) for step in range(key[1] + 1)]
+    lengths = [item.info.shape[axes_of(item).index("query")] for item in items if item is not None]
+    of_itself = network.golden.get(f"{module}.key", 0)
+    if len(lengths) < len(items) or of_itself is None or of_itself.info.shape[2] != lengths[0]:
+        return 0
+    return max(0, sum(lengths) - keys)

@@ -49,7 +49,9 @@ def import_graph_dump(
     """As `import_dump`, of a golden with a graph; `entries` are those of a name map."""
     matched, left = _matched(dump, case.golden, entries)
     inputs = [dumped for dumped in left if is_given(dumped.name)]
-    others = list(dict.fromkeys(general(dumped.name) for dumped in left if not is_given(dumped.name)))
+    by_step = any(match.dumped.name.startswith(f"{match.forward}.") for match in matched)
+    names = [dumped.name for dumped in left if not is_given(dumped.name)]
+    others = list(dict.fromkeys(general(_STEP.sub(r"\g<rest>", name) if by_step else name) for name in names))
     if not matched:
         raise _nothing(dump, others, case)
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))

@@ -138,7 +138,9 @@ FORMS: dict[str, tuple[str, Compute, str, str]] = {
     "columns, more than outputs": (DOWN, of(lambda s, w: w[:, shuffled(70)]), "structure.columns_permuted", "of 70 inputs"),
     "columns, halves exchanged": (K, of(lambda s, w: np.roll(w, 20, 1)), "structure.columns_permuted", "blocks of 20 inputs 1, 0"),
     "rows": (K, of(lambda s, w: w[shuffled(20)]), "weight.permuted", "rows are in another order"),
-    "shards": (Q, of(lambda s, w: np.roll(w, 23, 0)), "weight.shards_shuffled", "37 to 59, 0 to 36"),
+    "shards": (Q, of(lambda s, w: np.roll(w, 23, 0)), "weight.shards_shuffled", "rows 37 to 59 at 0 to 22, rows 0 to 36 at 23 to 59"),
+    "parts exchanged": (Q, of(lambda s, w: w[[*range(24, 48), *range(24), *range(48, 60)]]), "weight.shards_shuffled",
+        "order: rows 24 to 47 at 0 to 23, rows 0 to 23 at 24 to 47;"),
     "one row for two": (Q, of(lambda s, w: w[[1, *range(1, 60)]]), "structure.rows_repeated", "row 1 at 0"),
     "rows of two tensors": (
         K, of(lambda s, w: np.concatenate([w[:10], s.checkpoint[f"decoder.layers.{s.place.layer}.merged_attn.v_proj.weight"][10:]])),
@@ -192,7 +194,7 @@ def test_scales_along_the_wrong_axis_are_told() -> None:
 
 def test_the_head_of_equal_rows_is_told_in_shards() -> None:
     first, *_ = said("decoder/ragged_decode", "logits", of(lambda s, w: np.roll(w, 105, 0)))
-    assert first.name == "weight.shards_shuffled" and "106 to 210, 0 to 105" in first.says
+    assert first.name == "weight.shards_shuffled" and "rows 106 to 210 at 0 to 104" in first.says
 
 
 def test_digests_of_the_checkpoint_refute_another_weight() -> None:

@@ -33,9 +33,15 @@ def rounded_input(tap: WrongTap) -> Finding | None:
             if guess is None or guess.shape != tap.truth.shape:
                 break
             if explained(tap, guess) == 1:
-                says = f"it is right once {key[0].rpartition('.')[2]} is rounded before it goes in: {words}"
+                says = f"it is right once {_called(key[0])} is rounded before it goes in: {words}"
                 return Finding("invariant.grid", says, 1.0)
     return None
+
+
+def _called(name: str) -> str:
+    """The last part of a tap's name; all of it where that is a layer's number alone."""
+    last = name.rpartition(".")[2]
+    return name if last.isdecimal() else last
 
 
 def _ways(values: Array) -> Iterator[tuple[str, Array]]:

@@ -7,7 +7,7 @@ A context c of a head is the mean of values with weights n e^s, where n is how o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -44,7 +44,7 @@ class _Pool(NamedTuple):
 class _Read(NamedTuple):
     """How often each key was read, by row and slot, in the place of the slots that should be; of one query.
 
-    `by`: with the query of so many positions on.
+    `by`: with the query of so many positions on; `first` is what slot 0 is called.
     """
 
     row: int
@@ -52,6 +52,7 @@ class _Read(NamedTuple):
     counts: dict[tuple[int, int], int]
     expected: frozenset[int]
     by: int = 0
+    first: int = 0
 
 
 _ZEROS, _SINK = -1, -2
@@ -89,7 +90,7 @@ def _answer(tap: WrongTap, made_of: Attended, scale: float, row: int, query: int
         for pool in _pools(made_of, scale, row, query, by):
             counts = _solved(pool, context, limits, row, expected)
             if counts is not None and (by or counts != dict.fromkeys(_expected_keys(pool, row, expected), 1)):
-                return _Read(row, query, counts, expected, by)
+                return _Read(row, query, counts, expected, by, made_of.first)
     return None
 
 
@@ -219,10 +220,12 @@ def _in_full(each: _Read) -> str:
         slots = [slot for at, slot in each.counts if at == row and slot >= 0]
         times = [slot for slot in slots if each.counts[row, slot] > 1]
         of = "" if row == each.row else f" of batch row {row}"
-        said.append(
-            f"keys {ranges(sorted(slots))}{of}" + (f" ({ranges(sorted(times))} more than once)" if times else "")
-        )
+        said.append(f"keys {_called(each, slots)}{of}" + (f" ({_called(each, times)} more than once)" if times else ""))
     if zeros := each.counts.get((each.row, _ZEROS), 0):
         said.append(f"{zeros} of zeros")
-    should = ranges(sorted(each.expected))
+    should = _called(each, each.expected)
     return f"batch row {each.row}, query {each.query} reads {' and '.join(said) or 'no key'} where keys {should} belong"
+
+
+def _called(each: _Read, slots: Iterable[int]) -> str:
+    return ranges(sorted(each.first + slot for slot in slots))

@@ -13,13 +13,15 @@ from qwen3_parity.diagnosis.findings.provenance.caches import UNWRITTEN, in_cach
 from qwen3_parity.diagnosis.findings.provenance.form import Form, counted, form_of
 from qwen3_parity.diagnosis.findings.provenance.maps import MOVED, Held, Wording, mapped, moved
 from qwen3_parity.diagnosis.findings.provenance.matches import Vectors, matches
-from qwen3_parity.diagnosis.findings.provenance.sources import Source, is_cache, sources
+from qwen3_parity.diagnosis.findings.provenance.sources import Source, is_cache, looked_at, sources
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 
 _NEAR = 1e-3
 """How far a number may be from the golden of another request, of the size of its vector: a candidate drifts from it."""
 _FAR = 0.01
 """How far it may be at most, of that size, whatever is allowed for what it should be."""
+_COPIED = 1e-6
+"""A limit of less than this part of the usual one is a copy's, which may hold what is computed for another place."""
 _SAME = 1e-4
 """How near numbers of the golden are that are the same, of the largest of their vector."""
 _LEAST = 0.5
@@ -28,12 +30,11 @@ _FEWEST = 3
 """Equal numbers that are no accident."""
 _PLACES = 1 << 15
 """Wrong places beyond which none is looked up."""
-_ZEROS, _INFINITE, _CONSTANT, _NOWHERE = -1, -2, -3, -4
+_ZEROS, _INFINITE, _CONSTANT = -1, -2, -3
 _NAMELESS = {
     _ZEROS: ("zeros", "zeros"),
     _INFINITE: ("not_finite", "NaN or infinities"),
     _CONSTANT: ("constant", "one number everywhere"),
-    _NOWHERE: ("nowhere", "something that stands nowhere in this recording"),
 }
 _WITHOUT_SOURCE = 0.95
 """What zeros, infinities and one number everywhere tell: what the numbers are, and not whence."""
@@ -99,18 +100,21 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     values, truth = (_at(grain, part, where) for part in (tap.actual, tap.truth))
     judged = _at(grain, tap.judged, where)
     limits = _at(grain, tap.limits, where)
+    bounded = tap.limits[tap.judged & np.isfinite(tap.limits)]
+    usual_limit = float(np.sqrt(np.mean(np.square(bounded)))) if bounded.size else 0.0
     size, usual = (np.sqrt(np.mean(np.square(part), axis=1, where=judged)) for part in (values, truth))
+    limits = np.where(limits > _COPIED * usual_limit, limits, usual_limit)
     limits = limits * np.maximum(1, size / np.where(usual > 0, usual, np.inf))[:, None]
     limits = np.minimum(limits, _FAR * size[:, None])  # to next to nothing everything small is near
     spread = float(np.std(tap.truth[tap.judged]))
     vectors = Vectors(values, judged, limits, spread if spread > 0 else 1.0)
     rows, source, of = _rows(grain, every, values.shape[1])
     pairs = matches(vectors, rows)
-    earlier = np.array([origin.kind == "earlier_request" for origin in every])[source]
-    if earlier.any():
+    drifts = np.array([origin.drifts for origin in every])[source]
+    if drifts.any():
         near = replace(vectors, limits=np.maximum(limits, _NEAR * size[:, None]))
-        pairs = pairs[~earlier[pairs[:, 1]]]
-        pairs = np.concatenate([pairs, matches(near, np.where(earlier[:, None], rows, np.nan))])
+        pairs = pairs[~drifts[pairs[:, 1]]]
+        pairs = np.concatenate([pairs, matches(near, np.where(drifts[:, None], rows, np.nan))])
         pairs = pairs[np.lexsort((pairs[:, 1], pairs[:, 0]))]
     no_wrong = (np.abs(rows[pairs[:, 1]] - truth[pairs[:, 0]]) <= limits[pairs[:, 0]]) | ~judged[pairs[:, 0]]
     nameless = _nameless(values, judged)
@@ -201,6 +205,10 @@ def _text(tap: WrongTap, grain: _Grain, every: Sequence[Source], maps: Sequence[
     if grain.joined:
         counts[2] = 1
     how, at = Wording(words[:3], counts[:3], within), grain.at
-    rest = [Held(_NOWHERE, nowhere, at[nowhere], at[nowhere])] if len(nowhere) else []
-    says = [_NAMELESS[held.source][1] if held.source < 0 else every[held.source].says for held in (*maps, *rest)]
-    return "; ".join(how.text(held, source) for held, source in zip((*maps, *rest), says, strict=True))
+    says = [_NAMELESS[held.source][1] if held.source < 0 else every[held.source].says for held in maps]
+    texts = [how.text(held, source) for held, source in zip(maps, says, strict=True)]
+    if len(nowhere):
+        fitting = [source for source in every if grain.of(source.values, source.form) is not None]
+        says_rest = f"something that stands nowhere {looked_at(tap, fitting)}"
+        texts.append(how.text(Held(-1, nowhere, at[nowhere], at[nowhere]), says_rest))
+    return "; ".join(texts)

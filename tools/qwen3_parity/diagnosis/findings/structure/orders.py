@@ -22,7 +22,7 @@ _TURNS = 600
 _EACH = 10
 """Steps between two orders that are tried."""
 _NAMED = 6
-"""Rows that are named one by one."""
+"""Rows, or runs of them, that are named one by one."""
 _SMALL = 1e-5
 """Directions of inputs and weights that are smaller than this, of the largest, tell nothing."""
 
@@ -93,6 +93,10 @@ def _reordered(order: Array) -> tuple[str, str]:
     if len(np.unique(order)) < len(order):
         return "structure.rows_repeated", f"rows of its weight stand in other rows' places: {pairs}"
     name, parts, where = order_in_words(order, "rows")
+    shards = np.split(moved, 1 + np.flatnonzero((np.diff(moved) != 1) | (np.diff(order[moved]) != 1)))
+    if len(shards) <= _NAMED < len(moved):
+        exchanged = ", ".join(f"rows {runs(order[at])} at {runs(at)}" for at in shards)
+        return name, f"parts of its weight are in another order: {exchanged}"
     return (
         name,
         f"its weight's {parts} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
