@@ -1,4 +1,7 @@
-"""Mistakes of kernels, written out on a golden's own inputs: each is named, at whatever block, width or type."""
+"""Mistakes of kernels, written out on a golden's own inputs: each is named, at whatever block, width or type.
+
+It runs `mistakes.strides`, too.
+"""
 
 from __future__ import annotations
 
