@@ -208,6 +208,20 @@ def test_what_two_taps_hold_alike_is_judged_once(factor: float, judged: int, mon
     assert verdicts.wrong_alone == ([] if factor == 1 else ["head"])
 
 
+def test_where_the_reference_does_nothing_what_reads_it_may_read_either(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A norm that is an identity in the reference, and doubles in the engine: the router reads it, the sum does not."""
+    monkeypatch.setitem(small._TAPS, "layers.0.norm", 6)
+    values = run({})
+    both = recording(
+        {**values, "layers.0.norm": values["embed"]}, "qwen3_reference", {"logits": pb.Floor(rms=1, max=9)}
+    )
+    doubled = run({"layers.0.gate": lambda taps: {"layers.0.gate": 2 * taps["layers.0.gate"]}})
+    engine = recording({**doubled, "layers.0.norm": 2 * values["embed"]}, "port")
+    assert check(both, engine, weights()).wrong_alone == ["layers.0.norm"]
+    (fault,) = diagnose(both, engine, weights()).faults
+    assert fault.name == "from.nothing" and "it gives what embed holds" in fault.numbers[0].says
+
+
 @pytest.mark.parametrize(("factor", "draws"), [(1.0, 2), (1.001, 8)])
 def test_what_few_draws_tell_to_be_right_asks_for_no_more(
     factor: float, draws: int, monkeypatch: pytest.MonkeyPatch

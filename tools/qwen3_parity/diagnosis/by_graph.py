@@ -217,9 +217,11 @@ def _explained(place: _Place, network: Network) -> Explained:
     if not explanations and (windows := _of_the_first_step(every, fault)):
         explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)
+    idle = _idle(network, value, worst) if value in network.twice else []
+    explanations = [] if idle else explanations  # at another place: no line of the reference is read there
     known = bool(explanations) and explanations[0].certain
     by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
-    said = [*by_weight, *([] if explanations else _lines(network, value, wrong))]
+    said = [*idle, *by_weight, *([] if explanations or idle else _lines(network, value, wrong))]
     return Explained(
         fault,
         where,
@@ -230,6 +232,18 @@ def _explained(place: _Place, network: Network) -> Explained:
         tried=searched.tried,
         untried=len(fault.wrong) - len(searched.tried),
     )
+
+
+def _idle(network: Network, value: int, worst: Alone) -> list[Finding]:
+    """That the reference does nothing at a tap, where the candidate holds its value right in another one."""
+    verdict = worst.verdict
+    names = [name for (name, step), held in network.graph.taps.items() if held == value and step == verdict.step]
+    held = (network.candidate.get(name, verdict.step) for name in names if name != verdict.name)
+    before = [
+        item.info.name for item in held if item is not None and np.array_equal(item.values(), network.twice[value])
+    ]
+    words = "the reference does nothing here: it gives what {} holds, and this engine gives otherwise"
+    return [Finding("from.nothing", words.format(name), 1.0) for name in before[-1:]]
 
 
 def _of_the_first_step(explanations: Sequence[Explanation], fault: Fault) -> list[Explanation]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,7 +28,7 @@ class Network:
     """A golden's graph, and its slices on a candidate's values.
 
     `broken` are the recorded values that hold NaN or an infinity where the golden has another number: of a mask's equal
-    infinities a slice can be computed.
+    infinities a slice can be computed. `twice` has the first numbers of a value that two taps hold, where these differ.
     """
 
     golden: Recording
@@ -36,6 +36,7 @@ class Network:
     graph: Graph
     slices: Slices
     broken: Collection[int]
+    twice: Mapping[int, Array] = field(default_factory=dict)
 
     def value(self, item: Tensor) -> int:
         """The number of a tap's value."""
@@ -59,6 +60,17 @@ class Network:
         except ValueError:
             return {}
         return config if isinstance(config, dict) else {}
+
+    @cached_property
+    def otherwise(self) -> Network | None:
+        """The network on the first numbers of what is there twice; None where nothing is.
+
+        A module that does nothing in the reference has a tap of its own, and does something in somebody's engine: what
+        reads the value there may read either.
+        """
+        if not self.twice:
+            return None
+        return replace(self, slices=replace(self.slices, recorded={**self.slices.recorded, **self.twice}), twice={})
 
     @cached_property
     def _calls(self) -> dict[str, Line | None]:
@@ -123,13 +135,15 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
         item.info.name.removeprefix("input."): item.array for item in golden if item.info.name.startswith("input.")
     }
     leaves = leaf_values(graph, {**weights, **inputs}, golden.source)
-    recorded, dtypes, broken = dict[int, Array](), dict[int, str](), set[int]()
+    recorded, dtypes, broken, twice = dict[int, Array](), dict[int, str](), set[int](), dict[int, Array]()
     for item in candidate:
         value, expected = graph.taps.get(item.key), golden.get(*item.key)
         if value is None or expected is None or value < len(graph.leaves) or item.array.shape != expected.array.shape:
             continue
         if not _can_be_chosen(graph, value, item.values()):
             continue
+        if value in recorded and not np.array_equal(recorded[value], item.values(), equal_nan=item.is_float):
+            twice.setdefault(value, recorded[value])
         recorded[value] = item.values()
         if item.is_float:
             dtypes[value] = DTYPES[item.info.dtype]
@@ -139,7 +153,7 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
     asked = {graph.taps[item.key]: item.values() for item in golden if item.key in graph.taps}
     choices = (chosen(graph, asked) if candidate.run.golden_choices else {}) | chosen(graph, recorded)
     slices = Slices(graph, leaves, recorded, dtypes, choices, narrow)
-    return Network(golden, candidate, graph, slices, broken)
+    return Network(golden, candidate, graph, slices, broken, twice)
 
 
 def _is_narrow(candidate: Recording, golden: Recording) -> bool:
