@@ -18,7 +18,7 @@ from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import case_names
 
 ROOT = GOLDEN_ROOT.parent
-GRAMMAR = ROOT / "tools" / "qwen3_parity" / "diagnosis" / "edits" / "grammar"
+EDITS_FOLDER = ROOT / "tools" / "qwen3_parity" / "diagnosis" / "edits"
 
 
 def said(*words: str, code: int = 0) -> str:
@@ -110,6 +110,6 @@ def test_every_name_that_the_judge_gives_is_known() -> None:
 
 def test_general_words_are_for_mistakes_that_there_are() -> None:
     assert set(FITTED) <= derived("outcomes.txt", 1) | derived("reasons.txt", 0)
-    grammar = "".join(path.read_text(encoding="utf-8") for path in GRAMMAR.rglob("*.py"))
+    grammar = "".join(path.read_text(encoding="utf-8") for path in EDITS_FOLDER.rglob("*.py"))
     written = {word for word in grammar.split('"') if word.startswith("edit.")}
     assert set(EDITS) == written
