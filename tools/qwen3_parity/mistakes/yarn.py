@@ -95,12 +95,14 @@ def unread(config: SpecConfig, longest: int) -> Iterator[tuple[Row, str, float]]
     if not applies(config):
         return
     truncate, betas = with_numbers(truncate=True), with_numbers(beta_fast=32, beta_slow=1)
-    plain = 1.0, 0.1 * math.log(changed(config).factor) + 1
-    rows: list[Row] = [
-        ("ignored", "leaves every frequency plain", with_numbers(factor=1.0), PLAIN),
-        ("truncate", "rounds the ramp's ends to whole pairs, though truncate is false,", truncate, PLAIN + 1),
-        ("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, PLAIN + 1),
-    ]  # fmt: skip
+    s = changed(config)
+    plain = 1.0, 0.1 * math.log(s.factor) + 1
+    rows: list[Row] = [("ignored", "leaves every frequency plain", with_numbers(factor=1.0), PLAIN)]
+    if not s.truncate:
+        says = "rounds the ramp's ends to whole pairs, though truncate is false,"
+        rows.append(("truncate", says, truncate, PLAIN + 1))
+    if (s.beta_fast, s.beta_slow) != (32, 1):
+        rows.append(("betas", "takes beta_fast 32 and beta_slow 1, not the stated ones,", betas, PLAIN + 1))
     for row in rows:
         yield from ((row, says, factor) for says, factor in factors(config, longest) if factor in plain)
 

@@ -20,7 +20,7 @@ PLAIN, RIGHT = ops.inv_freq.forward(2 * PAIRS, THETA), ops.inv_freq.forward(2 * 
 TOLD = {
     "yarn.ignored: leaves every frequency plain, and leaves the attention factor out": (PLAIN, 1.0),
     "yarn.ignored: leaves every frequency plain: rope_scaling is not used": (PLAIN, YARN.attention_factor),
-    "yarn.attention_factor: of cos and sin: it leaves the attention factor out": (RIGHT, 1.0),
+    "yarn.attention_factor: leaves the attention factor out, in cos and sin": (RIGHT, 1.0),
     "yarn.all_divided: divides every frequency by the factor": (PLAIN / FACTOR, YARN.attention_factor),
 }
 

@@ -43,11 +43,11 @@ def stretched(region: Region) -> Iterator[Edit]:
             yield Edit("table.exponent", says, PLAIN, {site: _table(table)}, line)
         for says, factor in yarn.factors(config, longest) if angles else ():
             by = _times(factor / config.attention_factor)
-            yield Edit(yarn.FACTOR, f"of cos and sin: it {says}", PLAIN, dict.fromkeys(angles, by), line)
+            yield Edit(yarn.FACTOR, f"{says}, in cos and sin", PLAIN, dict.fromkeys(angles, by), line)
         for (name, says, change, rank), and_says, factor in yarn.unread(config, longest) if angles else ():
             both = dict.fromkeys(angles, _times(factor / config.attention_factor))
             both[site] = _table(change(values, config))
-            yield Edit(f"yarn.{name}", f"{says}, and {and_says}", rank, both, line)
+            yield Edit(f"yarn.{name}", f"{says.rstrip(',')}, and {and_says}", rank, both, line)
 
 
 def of_config(config: Mapping[str, Any], frequencies: Array) -> tuple[SpecConfig | None, int]:
