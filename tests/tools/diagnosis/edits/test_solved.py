@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_taps import firsts, golden
+from by_taps import faults, firsts, golden
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits import solved as solved_module
@@ -28,6 +28,13 @@ def test_positions_are_told_by_what_they_make(says: str) -> None:
     frequencies = ops.inv_freq.forward(2 * PAIRS, 9000.0, YARN)
     table: Array = np.cos(POSITIONS_TOLD[says][..., None] * frequencies) * YARN.attention_factor
     assert firsts(CASE, {COS: table})[0].startswith(says)
+
+
+def test_positions_that_begin_anew_with_every_chunk_of_a_prompt_are_told() -> None:
+    frequencies = ops.inv_freq.forward(2 * PAIRS, 9000.0, YARN)
+    table: Array = np.cos((POSITIONS % 3)[..., None] * frequencies) * YARN.attention_factor
+    says = "edit.input: counts position_ids from 0 again behind every 3 tokens of a prompt, at modeling_gpt_oss.py:187"
+    assert any(f"{each.name}: {each.says}".startswith(says) for each in faults(CASE, {COS: table})[0].explanations)
 
 
 def test_of_many_positions_those_near_the_right_ones_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:

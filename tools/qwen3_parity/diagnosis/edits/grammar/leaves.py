@@ -20,6 +20,8 @@ from qwen3_parity.mistakes.rounding import INTEGERS
 
 _LARGEST = 1 << 22
 """Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
+_CHUNKS = (*range(2, 9), 16, 32, 64, 128, 256, 512)
+"""Tokens of a prompt that are run at once."""
 _HEADS = 64
 """The most heads that rows are cut into."""
 
@@ -213,6 +215,10 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
 def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
     """Positions that begin again at a number of the config, and experts one further in the circle of all."""
     base = np.asarray(region.base[region.at(site)[0]])
+    for size in _CHUNKS if base.ndim == 2 else ():
+        if size <= base.max():
+            says = f"counts {name} from 0 again behind every {size} tokens of a prompt"
+            yield Edit("edit.input", says, RARE, {site: _in_chunks(size)}, line)
     for key, value in config_numbers(region.network.config).items():
         if base.ndim == 2 and value == int(value) and 1 < value <= base.max():
             says = f"takes {name} modulo {int(value)} ({key})"
@@ -222,6 +228,18 @@ def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Ite
                 says = f"has {name} {step:+d}, modulo {int(value)} ({key})"
                 change = _by(lambda x, n=int(value), s=step: (x + s) % n)
                 yield Edit("edit.input", says, PLAIN + 1, {site: change}, line)
+
+
+def _in_chunks(size: int) -> Change:
+    """Positions of a prompt, each chunk's from 0; decode steps count on."""
+
+    def change(call: Call) -> Array:
+        positions, prompt = np.asarray(call.operands[0]), call.region.network.golden.case.steps[0]
+        if positions.shape[1] < prompt:
+            raise ValueError("no prompt")
+        return np.concatenate([positions[:, :prompt] % size, positions[:, prompt:]], 1)
+
+    return change
 
 
 def _by(function: Callable[..., Array]) -> Change:
