@@ -11,6 +11,7 @@ from qwen3_parity.diagnosis.parameters import FOREIGN
 from qwen3_parity.diagnosis.precision import declared, lossy_alone, scatters
 from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
+from qwen3_parity.judge.by_reference import ITSELF
 
 if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
@@ -64,7 +65,8 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
     name = verdicts.case.name
     if not verdicts.exit_code:
         lacks = f"; not compared: {', '.join(verdicts.lacks)}" if verdicts.lacks else ""
-        return step("stop", f"{name}: {verdicts.word}, nothing is left to do in this case{lacks}")
+        more = f"; {ITSELF}" if ITSELF in verdicts.notes else lacks
+        return step("stop", f"{name}: {verdicts.word}, nothing is left to do in this case{more}")
     if verdicts.word == "partial":
         return step(
             "record", f"record {', '.join(verdicts.lacks)} of {name}, too", _again(verdicts, model), CHECKED, again=True
