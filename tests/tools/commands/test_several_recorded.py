@@ -31,7 +31,7 @@ def run(*words: object) -> Result:
 @pytest.fixture
 def impl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A factory of a model with names of its own, and its map beside it."""
-    (tmp_path / "several_here.py").write_text(FACTORY.format(folder=str(Path(__file__).parents[1] / "wiring")))
+    (tmp_path / "several_here.py").write_text(FACTORY.format(folder=str(Path(__file__).parents[1] / "recording")))
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert run("match-names", "decoder/plain", "--impl", "several_here:build").exit_code == 0

@@ -73,7 +73,7 @@ def diagnose(
     output.finish(
         diagnosis.verdicts.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model)},
+        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model, golden)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 

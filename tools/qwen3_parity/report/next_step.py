@@ -6,12 +6,14 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qwen3_golden import GOLDEN_ROOT
+from qwen3_golden import GOLDEN_ROOT, Recording, pattern_of
 from qwen3_parity.diagnosis.parameters import FOREIGN
 from qwen3_parity.diagnosis.precision import declared, lossy_alone, scatters
+from qwen3_parity.diagnosis.right_alone import other_type
 from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
 from qwen3_parity.judge.by_reference import ITSELF
+from qwen3_parity.judge.recapture import recapture
 
 if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
@@ -78,10 +80,11 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
     return _by_problem(verdicts, model)
 
 
-def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Next:
+def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golden: Recording | None = None) -> Next:
     """Behind a diagnosis: one fix, of the first place that is wrong; a tap to record where no mistake fits.
 
-    Numbers in few bits are no mistake of a candidate that declares them; where that is all, a person decides.
+    Numbers in few bits are no mistake of a candidate that declares them; where that is all, a person decides. With the
+    `golden`, a run that is right in another arithmetic is measured by a golden in that.
     """
     verdicts = diagnosis.verdicts
     if verdicts.word != "divergence":
@@ -96,7 +99,10 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
         line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
         return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
     rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
+    elsewhere = {misplaced.place for misplaced in diagnosis.misplaced}
     for parameter in diagnosis.parameters:
+        if pattern_of(parameter.name.rpartition(".")[0]) in elsewhere:  # its form is why the tap is another one
+            continue
         if not (rounded and parameter.says.startswith(FOREIGN)):  # which is what rounding weights makes
             return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
     for fault in faults:
@@ -111,7 +117,20 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
     for misplaced in diagnosis.misplaced:
         says = f"record {_open(misplaced.place)} where its name says, or leave it out of what is declared"
         return step("record", says, check, CHECKED, again=True)
+    if golden is not None and diagnosis.meaning and (dtype := other_type(verdicts, golden.run.arithmetic)):
+        return _by_another_golden(verdicts, golden, dtype, model, diagnosis.meaning[0])
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
+
+
+def _by_another_golden(verdicts: Verdicts, golden: Recording, dtype: str, model: str | Path | None, says: str) -> Next:
+    """Behind a run that is right in another arithmetic: a golden of the same inputs in that, and a check by it."""
+    made = recapture(golden, dtype, model)
+    if made is None:
+        return step("stop", f"{verdicts.case.name}: {says}; check by that golden then")
+    capture, out = made
+    options = ["--partial"] * verdicts.partial
+    then = command("check", *options, *_model(model), out, verdicts.candidate)
+    return step("run", says, f"{capture} >&2 && {then}", CHECKED)
 
 
 def _to_decide(lossy: str, verdicts: Verdicts, check: str) -> Next:

@@ -1,0 +1,67 @@
+"""The command that captures a golden's case again in another arithmetic, where its inputs can be typed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from qwen3_golden import Array, Recording, pb
+from qwen3_parity.judge.next_command import command
+
+_TYPED = {"input.input_ids", "input.attention_mask", "input.position_ids"}
+_AROUND = ("score", "embedding")
+"""Results of a module around the model, which options that no golden keeps have made."""
+
+
+def recapture(golden: Recording, dtype: str, model: str | Path | None = None) -> tuple[str, Path] | None:
+    """The capture of a golden's rows and steps in a dtype, and the file that it makes; None where it would be another.
+
+    `model` is the checkpoint, else it is looked for beside the golden.
+    """
+    here = Path(golden.source)
+    checkpoint = Path(model) if model is not None else here.parent
+    if model is None and not (checkpoint / "config.json").is_file():
+        return None
+    words, out = _rows(golden), here.with_name(f"{here.stem}_{dtype}.pb")
+    if words is None:
+        return None
+    typed = ("--model", checkpoint, *words, "--dtype", dtype, "--out", out)
+    return command("capture", "--quiet", *typed), out
+
+
+def _rows(golden: Recording) -> list[str] | None:
+    """The case's ids, padding and steps as options of `capture`; None where they are not what it would make of them."""
+    inputs = {item.info.name: item.array for item in golden if item.info.name.startswith("input.")}
+    ids, mask = (inputs.get(f"input.{name}") for name in ("input_ids", "attention_mask"))
+    others = set(inputs) - _TYPED or any((name, 0) in golden for name in _AROUND)
+    if golden.case.mode != pb.GRAPH or others or ids is None or mask is None or mask.ndim != 2:
+        return None
+    steps, real = list(golden.case.steps), mask.astype(bool)
+    side = _side(real)
+    padded = not real.all()
+    if steps[1:] != [1] * (len(steps) - 1) or side is None or (ids[~real] != _pad(golden)).any():
+        return None
+    positions = inputs.get("input.position_ids")
+    counted = np.maximum(real.cumsum(-1) - 1, 0)
+    if (positions is None and side == "left" and padded) or (positions is not None and (positions != counted).any()):
+        return None
+    rows = ";".join(",".join(map(str, row[seen])) for row, seen in zip(ids, real, strict=True))
+    padding = ["--padding", side] if padded else []
+    return ["--ids", rows, *padding, *(["--steps", str(len(steps) - 1)] if len(steps) > 1 else [])]
+
+
+def _side(real: Array) -> str | None:
+    """Where all rows are padded; None where a hole is in one, or each has another side."""
+    length = real.sum(-1, keepdims=True)
+    places = np.arange(real.shape[1])
+    if (real == (places >= real.shape[1] - length)).all():
+        return "left"
+    return "right" if (real == (places < length)).all() else None
+
+
+def _pad(golden: Recording) -> int:
+    config = json.loads(golden.graph.config or "{}")
+    pad = config.get("pad_token_id") if isinstance(config, dict) else None
+    return pad if isinstance(pad, int) else 0
