@@ -18,6 +18,7 @@ from qwen3_parity.judge.exchanged import SPECIFICATION, refuse_no_golden
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
 from qwen3_parity.judge.predictions import lossy_predictions
+from qwen3_parity.judge.same_value import with_results
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.judge.verdict import Verdict, Verdicts
@@ -45,6 +46,7 @@ def check(
     refuse_weights(actual, expected)
     refuse_no_golden(expected, actual)
     if expected.case.mode == pb.GRAPH:
+        actual = with_results(actual, expected)
         verdicts = judged_by_graph(expected, actual, weights, partial=partial).verdicts
         if weights is None and not verdicts.floors:
             raise _needs_weights(expected)

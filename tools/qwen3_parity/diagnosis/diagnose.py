@@ -36,6 +36,7 @@ from qwen3_parity.diagnosis.together import together
 from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional, judged_kinds
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.same_value import with_results
 from qwen3_parity.judge.verdict import Verdicts
 
 
@@ -61,6 +62,7 @@ def diagnose(
     """
     progress("the whole run")
     if golden.case.mode == pb.GRAPH:
+        candidate = with_results(candidate, golden)
         search = Search(deadline=deadline, clock=clock, progress=progress)
         diagnosis = diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH)
         remarks = (*diagnosis.verdicts.notes, *by_reference(candidate, golden))

@@ -27,8 +27,7 @@ def recapture(golden: Recording, dtype: str, model: str | Path | None = None) ->
     words, out = _rows(golden), here.with_name(f"{here.stem}_{dtype}.pb")
     if words is None:
         return None
-    typed = ("--model", checkpoint, *words, "--dtype", dtype, "--out", out)
-    return command("capture", "--quiet", *typed), out
+    return command("capture", "--quiet", "--model", checkpoint, *words, "--dtype", dtype, "--out", out), out
 
 
 def _rows(golden: Recording) -> list[str] | None:
@@ -40,16 +39,20 @@ def _rows(golden: Recording) -> list[str] | None:
         return None
     steps, real = list(golden.case.steps), mask.astype(bool)
     side = _side(real)
-    padded = not real.all()
-    if steps[1:] != [1] * (len(steps) - 1) or side is None or (ids[~real] != _pad(golden)).any():
+    if side is None or steps[1:] != [1] * (len(steps) - 1) or (ids[~real] != _pad(golden)).any():
         return None
-    positions = inputs.get("input.position_ids")
-    counted = np.maximum(real.cumsum(-1) - 1, 0)
-    if (positions is None and side == "left" and padded) or (positions is not None and (positions != counted).any()):
+    if not _counted(inputs.get("input.position_ids"), real):
         return None
     rows = ";".join(",".join(map(str, row[seen])) for row, seen in zip(ids, real, strict=True))
-    padding = ["--padding", side] if padded else []
+    padding = [] if real.all() else ["--padding", side]
     return ["--ids", rows, *padding, *(["--steps", str(len(steps) - 1)] if len(steps) > 1 else [])]
+
+
+def _counted(positions: Array | None, real: Array) -> bool:
+    """Whether positions are as `capture` has them: from each row's first token on."""
+    if positions is None:
+        return bool(real[:, 0].all())
+    return bool((positions == np.maximum(real.cumsum(-1) - 1, 0)).all())
 
 
 def _side(real: Array) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from qwen3_parity.judge.recapture import recapture
 if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
+    from qwen3_parity.diagnosis.parameters import ParameterFault
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.by_golden import ByGolden
     from qwen3_parity.folder.check import Folder
@@ -99,12 +100,8 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
         line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
         return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
     rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
-    elsewhere = {misplaced.place for misplaced in diagnosis.misplaced}
-    for parameter in diagnosis.parameters:
-        if pattern_of(parameter.name.rpartition(".")[0]) in elsewhere:  # its form is why the tap is another one
-            continue
-        if not (rounded and parameter.says.startswith(FOREIGN)):  # which is what rounding weights makes
-            return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
+    for parameter in _wrong_parameters(diagnosis, rounded=rounded):
+        return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
     for fault in faults:
         if fault.record:
             says = f"{_open(fault.fault.place)}: {_UNKNOWN}; {fault.record}"
@@ -120,6 +117,15 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
     if golden is not None and diagnosis.meaning and (dtype := other_type(verdicts, golden.run.arithmetic)):
         return _by_another_golden(verdicts, golden, dtype, model, diagnosis.meaning[0])
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
+
+
+def _wrong_parameters(diagnosis: Diagnosis, *, rounded: bool) -> Iterator[ParameterFault]:
+    """Parameters that are to be mended: of none the form is why its tap is another one, or what rounding makes."""
+    elsewhere = {misplaced.place for misplaced in diagnosis.misplaced}
+    for parameter in diagnosis.parameters:
+        foreign = rounded and parameter.says.startswith(FOREIGN)
+        if not foreign and pattern_of(parameter.name.rpartition(".")[0]) not in elsewhere:
+            yield parameter
 
 
 def _by_another_golden(verdicts: Verdicts, golden: Recording, dtype: str, model: str | Path | None, says: str) -> Next:
