@@ -70,3 +70,12 @@ def test_the_golden_itself_is_parity_and_no_implementation(golden: Path, tmp_pat
     for verb in ("check", "diagnose"):
         done = CliRunner().invoke(main, [verb, "--json", str(golden), str(golden)])
         assert done.exit_code == 0 and done.output.count("the candidate is the golden itself") == 2, done.output[-500:]
+
+
+def test_another_checkpoints_recording_says_its_case(tmp_path: Path) -> None:
+    recording = read(as_recorded(tmp_path / "mine.pb", GRAPH))
+    recording.case.checkpoint[0].sha256 = bytes(32)
+    recording.case.checkpoint[0].name = "elsewhere"
+    recording.case.name = "my_case"
+    with pytest.raises(ParityError, match=r"elsewhere 0{64}, of the case my_case"):
+        check(read(GRAPH), recording)

@@ -114,6 +114,12 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
     for misplaced in diagnosis.misplaced:
         says = f"record {_open(misplaced.place)} where its name says, or leave it out of what is declared"
         return step("record", says, check, CHECKED, again=True)
+    return _right_alone(diagnosis, model, golden)
+
+
+def _right_alone(diagnosis: Diagnosis, model: str | Path | None, golden: Recording | None) -> Next:
+    """Behind a run that is off though no op is: a golden in its own arithmetic, else what its first problem says."""
+    verdicts = diagnosis.verdicts
     if golden is not None and diagnosis.meaning and (dtype := other_type(verdicts, golden.run.arithmetic)):
         return _by_another_golden(verdicts, golden, dtype, model, diagnosis.meaning[0])
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
