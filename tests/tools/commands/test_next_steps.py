@@ -125,17 +125,17 @@ def padded_on(side: str | None, golden: Recording, pad: int | None = None) -> Re
 def test_a_case_is_captured_again_in_another_arithmetic_by_its_own_ids(tmp_path: Path) -> None:
     golden = padded_on("left", replace(read(GPT_OSS), source=str(tmp_path / "g.pb")))
     assert recapture(golden, "bfloat16") is None  # no checkpoint is beside it
-    made = recapture(golden, "bfloat16", "DIR")
-    assert made is not None and made[1] == tmp_path / "g_bfloat16.pb"
-    words = shlex.split(made[0])
+    whole = recapture(golden, "bfloat16", "DIR")
+    assert whole is not None and whole[1] == tmp_path / "g_bfloat16.pb"
+    words = shlex.split(whole[0])
     options = dict(zip(words[3::2], words[4::2], strict=True))
     ids = next(item.array for item in golden if item.info.name == "input.input_ids")
     rows = [[int(number) for number in row.split(",")] for row in options["--ids"].split(";")]
     assert rows[0] == ids[0, 2:].tolist() and rows[1:] == ids[1:].tolist()
     assert options["--padding"] == "left" and options["--dtype"] == "bfloat16"
     assert options.get("--steps", "0") == str(len(golden.case.steps) - 1)
-    right = padded_on("right", golden)
-    assert (again := recapture(right, "float16", "DIR")) is not None and "--padding right" in again[0]
+    behind = padded_on("right", golden)
+    assert (again := recapture(behind, "float16", "DIR")) is not None and "--padding right" in again[0]
     assert recapture(padded_on(None, golden), "float16", "DIR") is None
     assert recapture(padded_on("left", golden, pad=7), "float16", "DIR") is None
     assert recapture(read(CASES / "decoder" / "plain.pb"), "bfloat16", "DIR") is None

@@ -25,18 +25,18 @@ def refuse_no_golden(golden: Recording, candidate: Recording) -> None:
     """Raise `ParityError` when what is to be judged by is no golden; `candidate` may be the golden."""
     if is_golden(golden):
         return
-    made = golden.provenance.producer or "an unnamed implementation"
+    maker = golden.provenance.producer or "an unnamed implementation"
     if is_golden(candidate):
         raise ParityError(
             golden.source,
-            f"the first file is a recording of {made}, the second is a golden",
+            f"the first file is a recording of {maker}, the second is a golden",
             expected="the golden before the recording",
             got=f"{golden.source} {candidate.source}",
             next_step=f"exchange them: {candidate.source} {golden.source}",
         )
     raise ParityError(
         golden.source,
-        f"the first file is a recording of {made}, no golden, so nothing can be judged by it",
+        f"the first file is a recording of {maker}, no golden, so nothing can be judged by it",
         expected=f"the golden of the case {golden.case.name}, with a graph or noise floors",
         got="neither",
         next_step=f"{show_command(golden.case.name, golden.source)} says its case; give the golden of it, then the "

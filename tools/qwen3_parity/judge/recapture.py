@@ -43,7 +43,7 @@ def _rows(golden: Recording) -> list[str] | None:
         return None
     if not _counted(inputs.get("input.position_ids"), real):
         return None
-    rows = ";".join(",".join(map(str, row[seen])) for row, seen in zip(ids, real, strict=True))
+    rows = ";".join(",".join(map(str, row[tokens])) for row, tokens in zip(ids, real, strict=True))
     padding = [] if real.all() else ["--padding", side]
     return ["--ids", rows, *padding, *(["--steps", str(len(steps) - 1)] if len(steps) > 1 else [])]
 

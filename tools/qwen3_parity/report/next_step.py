@@ -136,10 +136,10 @@ def _wrong_parameters(diagnosis: Diagnosis, *, rounded: bool) -> Iterator[Parame
 
 def _by_another_golden(verdicts: Verdicts, golden: Recording, dtype: str, model: str | Path | None, says: str) -> Next:
     """Behind a run that is right in another arithmetic: a golden of the same inputs in that, and a check by it."""
-    made = recapture(golden, dtype, model)
-    if made is None:
+    again = recapture(golden, dtype, model)
+    if again is None:
         return step("stop", f"{verdicts.case.name}: {says}; check by that golden then")
-    capture, out = made
+    capture, out = again
     options = ["--partial"] * verdicts.partial
     then = command("check", *options, *_model(model), out, verdicts.candidate)
     return step("run", says, f"{capture} >&2 && {then}", CHECKED)

@@ -92,6 +92,7 @@ def test_what_has_no_meaning_or_another_shape_is_said(case: Case, tmp_path: Path
     [
         ("their.last", (BATCH, SLOTS, 24), "none of its names means a tap"),
         ("model.norm", (BATCH, 5, 24), "no array has the shape of its tap"),
+        ("logits", (BATCH, 61, SLOTS), "exchanged: say `axes` in the map"),
         ("model.norm", (BATCH, STEPS[0], 24), "the dump ends before the case does"),
     ],
 )
