@@ -120,6 +120,7 @@ def test_general_words_are_for_mistakes_that_there_are() -> None:
 
 
 def test_what_numbers_say_by_their_structure_can_be_shown() -> None:
+    """What `structure.orders`, `structure.sums` and their like give."""
     sources = "".join(path.read_text(encoding="utf-8") for path in STRUCTURE.rglob("*.py"))
     written = {word for word in sources.split('"') if word.startswith("structure.") and " " not in word}
     assert set(STRUCTURES) == {*written, AS_LOADED}
