@@ -14,17 +14,16 @@ from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
 from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional
+from qwen3_parity.judge.exchanged import SPECIFICATION, refuse_no_golden
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.match import delivered, is_input, parameters_differ, refuse_weights, results, same_case
 from qwen3_parity.judge.predictions import lossy_predictions
+from qwen3_parity.judge.same_value import with_results
 from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.tap_verdict import far_table, is_exact, judge_tap, op_of
 from qwen3_parity.judge.verdict import Verdict, Verdicts
 from qwen3_parity.slices.check import judged_by_graph
 from qwen3_parity.text.compare import check_tokenization
-
-SPECIFICATION = "qwen3_spec"
-"""The producer of a golden whose truth is the specification itself."""
 
 
 def check(
@@ -38,17 +37,21 @@ def check(
 
     With `weights`, the case's parameters by canonical name, every op is also judged alone, on the candidate's own
     inputs; a case of one op brings them. `partial`: the case's results need not be there. Raises `ParityError` when a
-    file cannot be read, when the candidate ran another case (the field is named), when the golden has no noise floors
-    and there are no weights, or when it lacks some of its floors (harness bug). What else is wrong is in the verdicts.
+    file cannot be read, when the candidate ran another case (the field is named), when the golden is none or has no
+    noise floors and there are no weights, or when it lacks some of its floors (harness bug). What else is wrong is in
+    the verdicts.
     """
     expected = golden if isinstance(golden, Recording) else read(golden_path(fspath(golden)), digests=True)
     actual = candidate if isinstance(candidate, Recording) else read(candidate, digests=True)
+    refuse_weights(actual, expected)
+    refuse_no_golden(expected, actual)
     if expected.case.mode == pb.GRAPH:
-        refuse_weights(actual, expected)
+        actual = with_results(actual, expected)
         verdicts = judged_by_graph(expected, actual, weights, partial=partial).verdicts
         if weights is None and not verdicts.floors:
             raise _needs_weights(expected)
-        return replace(verdicts, contract=contract_of(expected))
+        remarks = (*verdicts.notes, *by_reference(actual, expected))
+        return replace(verdicts, contract=contract_of(expected), notes=remarks)
     actual, unconventional, notes = conventional(actual, expected, weights)
     verdicts = replace(check_run(expected, actual, partial=partial), contract=contract_of(expected))
     verdicts = replace(verdicts, structural=[*unconventional, *verdicts.structural], notes=(*verdicts.notes, *notes))

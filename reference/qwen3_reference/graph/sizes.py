@@ -57,6 +57,7 @@ _SIZES: Settings = {
     "num_channels": 1,
     "mamba_d_ssm": 2 * _WIDTH,
     **dict.fromkeys(("mamba_chunk_size", "chunk_size", "sliding_window", "attention_window_size"), 4),
+    **dict.fromkeys(("local_attention", "window_size", "attention_chunk_size", "local_radius"), 4),
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,

@@ -31,6 +31,20 @@ def test_a_key_that_only_its_class_maps_has_the_size_of_the_usual_name(
 
 
 @pytest.mark.parametrize(
+    ("kind", "key"),
+    [
+        ("modernbert", "local_attention"),
+        ("modernbert-decoder", "local_attention"),
+        ("gpt_neo", "window_size"),
+        ("llama4_text", "attention_chunk_size"),
+        ("longt5", "local_radius"),
+    ],
+)
+def test_a_window_of_any_name_is_shorter_than_the_text(kind: str, key: str) -> None:
+    assert getattr(family(kind), key) > 9 > 2 * getattr(small(family(kind), {}), key)
+
+
+@pytest.mark.parametrize(
     "kind", ["mimo_v2_flash", "zamba2", "esm", "mobilebert", "neomme", "hrm_text", "gemma3n_text", "squeezebert"]
 )
 def test_a_family_with_rules_of_its_own_runs(kind: str) -> None:

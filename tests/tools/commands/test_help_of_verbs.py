@@ -68,6 +68,12 @@ def test_a_verb_that_is_mistyped_is_answered_with_the_nearest() -> None:
         assert done.exit_code == 2 and f"did you mean {near}?" in done.output
 
 
+@pytest.mark.parametrize("words", [["trace"], ["trace", "--help"], ["weights", "trace"], ["trace", "--json"]])
+def test_a_verb_that_is_like_none_is_refused_in_a_sentence(words: list[str]) -> None:
+    done = CliRunner().invoke(main, words)
+    assert done.exit_code == 2 and "no command 'trace'" in done.output and "harness bug" not in done.output
+
+
 @pytest.mark.parametrize("option", ["--model", "--out"])
 def test_an_option_of_several_verbs_is_one_option(option: str) -> None:
     """--model is a checkpoint, a directory or an id of the hub; --out is a path that is written."""

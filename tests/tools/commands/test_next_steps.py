@@ -16,13 +16,18 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, write
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.cli import main
+from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.mistake import Note
+from qwen3_parity.diagnosis.parameters import ParameterFault
 from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import diagnose_folder
-from qwen3_parity.report.next_step import after_check, after_folder_diagnosis
+from qwen3_parity.judge.recapture import recapture
+from qwen3_parity.judge.verdict import Problem
+from qwen3_parity.report.next_step import after_check, after_diagnosis, after_folder_diagnosis
 
 CASES = GOLDEN_ROOT / "cases"
 
@@ -88,6 +93,70 @@ def test_what_was_recorded_at_another_place_is_recorded_again(tmp_path: Path) ->
     following = said("diagnose", path)["next"]
     assert following["do"] == "record" and following["says"].startswith("record decoder.norm where its name says")
     assert following["again"] and following["command"] == f"qwen3-parity check --json {path}"
+
+
+def test_a_parameter_in_the_form_of_a_tap_at_another_place_is_no_fix(tmp_path: Path) -> None:
+    """As a scale that is folded into the weight of q_norm: without the tap all is right."""
+    path = spoiled(tmp_path / "c.pb", "decoder/plain", doubled_norm)
+    verdicts = check(CASES / "decoder" / "plain.pb", path)
+    misplaced = Fault("decoder.layers.{layer}.self_attn.q_norm")
+    for name, do in (("self_attn.q_norm", "record"), ("self_attn.k_norm", "fix")):
+        parameters = [ParameterFault(f"decoder.layers.0.{name}.weight", "is another one")]
+        assert after_diagnosis(Diagnosis(verdicts, [], [], [misplaced], parameters))["do"] == do
+
+
+GPT_OSS = CASES / "model" / "gpt_oss.pb"
+
+
+def padded_on(side: str | None, golden: Recording, pad: int | None = None) -> Recording:
+    """A golden whose first row has two tokens less, padded on a side, None: in the middle."""
+    tensors = {item.info.name: item for item in golden if item.info.name.startswith("input.")}
+    ids, mask = (tensors[f"input.{name}"].array.copy() for name in ("input_ids", "attention_mask"))
+    mask[:], width = 1, mask.shape[1]
+    places = {"left": slice(2), "right": slice(width - 2, width), None: slice(1, 3)}[side]
+    mask[0, places], ids[0, places] = 0, json.loads(golden.graph.config)["pad_token_id"] if pad is None else pad
+    arrays = {"input.input_ids": ids, "input.attention_mask": mask}
+    arrays["input.position_ids"] = np.maximum(mask.cumsum(-1) - 1, 0)
+    info = tensors["input.input_ids"].info
+    inputs = [tensor(name, array, axes=info.axes, op="input") for name, array in arrays.items()]
+    return replace(golden, tensors=inputs)
+
+
+def test_a_case_is_captured_again_in_another_arithmetic_by_its_own_ids(tmp_path: Path) -> None:
+    golden = padded_on("left", replace(read(GPT_OSS), source=str(tmp_path / "g.pb")))
+    assert recapture(golden, "bfloat16") is None  # no checkpoint is beside it
+    whole = recapture(golden, "bfloat16", "DIR")
+    assert whole is not None and whole[1] == tmp_path / "g_bfloat16.pb"
+    words = shlex.split(whole[0])
+    options = dict(zip(words[3::2], words[4::2], strict=True))
+    ids = next(item.array for item in golden if item.info.name == "input.input_ids")
+    rows = [[int(number) for number in row.split(",")] for row in options["--ids"].split(";")]
+    assert rows[0] == ids[0, 2:].tolist() and rows[1:] == ids[1:].tolist()
+    assert options["--padding"] == "left" and options["--dtype"] == "bfloat16"
+    assert options.get("--steps", "0") == str(len(golden.case.steps) - 1)
+    behind = padded_on("right", golden)
+    assert (again := recapture(behind, "float16", "DIR")) is not None and "--padding right" in again[0]
+    assert recapture(padded_on(None, golden), "float16", "DIR") is None
+    assert recapture(padded_on("left", golden, pad=7), "float16", "DIR") is None
+    assert recapture(read(CASES / "decoder" / "plain.pb"), "bfloat16", "DIR") is None
+
+
+def test_a_run_that_is_right_in_another_arithmetic_has_the_whole_way_to_its_golden(tmp_path: Path) -> None:
+    golden = padded_on("left", read(GPT_OSS))
+    verdicts = replace(check(GPT_OSS, GPT_OSS), arithmetic=pb.ARITHMETIC_BF16, candidate="mine.pb")
+    problem = Problem("logits", "too far", "1", "2", "")
+    diagnosis = Diagnosis(replace(verdicts, structural=[problem]), [], [], [], [], meaning=["it is in bfloat16"])
+    step = after_diagnosis(diagnosis, "DIR", golden)
+    capture, _, then = str(step["command"]).partition(" >&2 && ")
+    out = shlex.split(capture)[-1]
+    assert step["do"] == "run" and step["says"] == "it is in bfloat16" and out.endswith("gpt_oss_bfloat16.pb")
+    assert then == f"qwen3-parity check --json --model DIR {out} mine.pb"
+    assert after_diagnosis(diagnosis, "DIR", padded_on(None, golden))["do"] == "stop"
+
+
+def test_capture_without_anything_to_read_says_so(tmp_path: Path) -> None:
+    done = CliRunner().invoke(main, ["capture", "--model", str(tmp_path), "--dtype", "bfloat16", "--out", "o.pb"])
+    assert done.exit_code == 2 and "give what is read: --text or --ids" in done.output
 
 
 def test_an_op_that_no_mistake_explains_is_fixed_by_what_its_numbers_say(tmp_path: Path) -> None:

@@ -26,9 +26,20 @@ def case(tmp_path_factory: pytest.TempPathFactory) -> Case:
     return qwen3_parity.golden(golden_of(moe(), path, inputs(), STEPS))
 
 
+def plus_1(case: Case) -> torch.Tensor:
+    """The ids of a case, one of them another."""
+    ids = case.inputs["input_ids"].clone()
+    ids[1, 4] += 1
+    return ids
+
+
 RUNS: dict[str, tuple[Callable[[Any, Case], Any], str]] = {
     "other ids": (lambda model, case: model(case.inputs["input_ids"] + 1), "these are not the case's input_ids"),
+    "another id": (lambda model, case: model(plus_1(case)), r"row 1 has \d+ for \d+ in slot 4"),
+    "rows reversed": (lambda model, case: model(case.inputs["input_ids"].flip(0)), r"in another order, \(2, 1, 0\)"),
+    "a row less": (lambda model, case: model(case.inputs["input_ids"][1:]), "another number of rows, 2 and not 3"),
     "no end": (lambda model, case: model(**case.steps[0]), "the case was not run to its end"),
+    "no last steps": (lambda model, case: model(**case.steps[0]), "2 more forwards, of 1 and 4 tokens a row"),
     "once more": (
         lambda model, case: [model(**case.inputs) for _ in range(2)],
         "the case is at its end, and the model",

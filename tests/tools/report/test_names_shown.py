@@ -13,12 +13,14 @@ from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis.known_mistakes import known_mistake
-from qwen3_parity.diagnosis.known_words import EDITS, FITTED
+from qwen3_parity.diagnosis.known_words import EDITS, FITTED, STRUCTURES
 from qwen3_parity.folder.levels import LEVELS, cases_of
 from qwen3_parity.judge.golden_path import case_names
+from qwen3_parity.mistakes.as_loaded import AS_LOADED
 
 ROOT = GOLDEN_ROOT.parent
 EDITS_FOLDER = ROOT / "tools" / "qwen3_parity" / "diagnosis" / "edits"
+STRUCTURE = ROOT / "tools" / "qwen3_parity" / "diagnosis" / "findings" / "structure"
 
 
 def said(*words: str, code: int = 0) -> str:
@@ -68,7 +70,9 @@ def test_a_checkpoint_that_is_named_like_a_way_out_is_looked_for_nowhere(tmp_pat
     assert checkpoint_path(golden, pb.Checkpoint(name="../..")) is None
 
 
-@pytest.mark.parametrize("name", ["rope.interleaved", "pre_tokens.digits_by_three", "edit.constant", "weight.scaled"])
+@pytest.mark.parametrize(
+    "name", ["rope.interleaved", "pre_tokens.digits_by_three", "edit.constant", "weight.scaled", "weight.as_loaded"]
+)
 def test_a_mistake_is_shown_with_what_to_do(name: str) -> None:
     lines = said("show", name).splitlines()
     assert lines[0] == name and any(line.startswith("fix: ") for line in lines)
@@ -113,3 +117,11 @@ def test_general_words_are_for_mistakes_that_there_are() -> None:
     grammar = "".join(path.read_text(encoding="utf-8") for path in EDITS_FOLDER.rglob("*.py"))
     written = {word for word in grammar.split('"') if word.startswith("edit.")}
     assert set(EDITS) == written
+
+
+def test_what_numbers_say_by_their_structure_can_be_shown() -> None:
+    """What `structure.orders`, `structure.sums` and their like give."""
+    sources = "".join(path.read_text(encoding="utf-8") for path in STRUCTURE.rglob("*.py"))
+    written = {word for word in sources.split('"') if word.startswith("structure.") and " " not in word}
+    assert set(STRUCTURES) == {*written, AS_LOADED}
+    assert said("show", "structure.blocks").startswith("structure.blocks")

@@ -32,6 +32,11 @@ def test_a_count_says_how_much_of_how_much_and_how_fast(monkeypatch: pytest.Monk
     assert str(now) == "judging: 12 of 105 cases, 6 a second"
 
 
+def test_a_place_has_its_layers_left_open_as_in_reports() -> None:
+    now = progress.Progress("what is otherwise at model.layers.{layer}.mlp", "", lambda _: None)
+    assert str(now) == "what is otherwise at model.layers.*.mlp"
+
+
 def test_what_begins_anew_has_a_rate_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = iter([0.0, 0.0, 100.0, 101.0])
     monkeypatch.setattr(progress, "_now", lambda: next(clock))

@@ -49,7 +49,7 @@ def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:
     verdicts = replace(check(golden(), recording(values, "port")), arithmetic=pb.ARITHMETIC_BF16)
     (says,) = meaning_of_graph(verdicts, [], pb.ARITHMETIC_F32)
     assert says.startswith("every op is right on its own inputs in bfloat16, and the golden's run was in float32")
-    assert says.endswith("as `capture --model DIR --dtype bfloat16` makes one")
+    assert says.endswith("as `capture --model DIR --ids … --dtype bfloat16` makes one of the same ids")
     (says,) = meaning_of_graph(verdicts, [], pb.ARITHMETIC_BF16)
     assert says.startswith("the run leaves its budget first at logits (step 0)")
     lossy = replace(verdicts, arithmetic=pb.ARITHMETIC_OTHER)  # no type to capture a golden in

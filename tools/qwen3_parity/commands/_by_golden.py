@@ -11,6 +11,7 @@ from qwen3_golden.whole import write_whole
 from qwen3_parity.commands._candidates import Checkpoint
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.folder.by_golden import judge_by_golden
+from qwen3_parity.judge.exchanged import refuse_no_golden
 from qwen3_parity.judge.golden_path import golden_path
 from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.report.output import Output
@@ -27,6 +28,7 @@ def judge_folder(
     from qwen3_parity.report import by_golden as pages
 
     golden = read(golden_path(str(files[0])), digests=True)
+    refuse_no_golden(golden, golden)
     with output.progress("judging", "recordings") as update:
         weights = weights_at_hand(golden, checkpoint.root, checkpoint.directory(golden.case))
         judged = judge_by_golden(golden, files[1], lambda candidate: answer(golden, candidate, weights), update.count)

@@ -10,7 +10,9 @@ import click
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
 from qwen3_parity.commands import FILE, Decorator
+from qwen3_parity.judge.exchanged import refuse_no_golden
 from qwen3_parity.judge.golden_path import golden_of, golden_path
+from qwen3_parity.judge.match import refuse_weights
 
 METAVAR = "[GOLDEN] CANDIDATE | FOLDER"
 
@@ -57,5 +59,7 @@ def both(files: Sequence[Path]) -> tuple[Recording, Recording]:
     if by_golden(files):
         raise click.UsageError("a folder is judged by a golden with check and diagnose; give one of its recordings")
     candidate = read(files[-1], digests=True)
-    golden = golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate)
-    return read(golden, digests=True), candidate
+    golden = read(golden_path(str(files[0])) if len(files) == 2 else golden_of(candidate), digests=True)
+    refuse_weights(candidate, golden)
+    refuse_no_golden(golden, candidate)
+    return golden, candidate

@@ -75,7 +75,7 @@ class Verbs(click.Group):
         word = args[0]
         if not ctx.resilient_parsing and word not in self._files and not word.startswith("-"):
             near = get_close_matches(word, self._files, n=1)
-            ctx.fail(f"no command {word!a}" + f": did you mean {near[0]}?" * bool(near))
+            ctx.fail(f"no command {word!a}" + "".join(f": did you mean {verb}?" for verb in near))
         if word in self._files:
             ctx.meta[_WORDS] = (*ctx.meta.get(_WORDS, ()), word)
         return super().resolve_command(ctx, args)

@@ -64,7 +64,6 @@ def diagnose(
     if by_golden(files):
         by_one(files, checkpoint, output, partial=partial, work=effort * ENOUGH, deadline=deadline)
     golden, candidate = both(files)
-    refuse_weights(candidate, golden)
     if golden.case.mode == pb.TOKENIZATION:
         tokenizers(golden, candidate, checkpoint, output, partial=partial)
     with output.progress("reading") as update:
@@ -74,7 +73,7 @@ def diagnose(
     output.finish(
         diagnosis.verdicts.exit_code,
         pages.verdict(diagnosis),
-        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model)},
+        lambda: pages.to_json(diagnosis) | {"next": after_diagnosis(diagnosis, model, golden)},
         lambda: [pages.terminal(diagnosis, every=output.verbose)],
     )
 

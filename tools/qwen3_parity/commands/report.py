@@ -145,12 +145,10 @@ def _of_folder(path: Path, levels: Sequence[str], options: _Options) -> tuple[Re
 
 def _of_one(files: tuple[Path, ...], options: _Options) -> tuple[Report, int]:
     """A recording's report and its exit code."""
-    from qwen3_parity.judge.match import refuse_weights
     from qwen3_parity.report.page.contents import Report
     from qwen3_parity.report.page.mistakes import mistakes_of, mistakes_of_texts
 
     golden, candidate = both(files)
-    refuse_weights(candidate, golden)
     model = options.checkpoint.directory(golden.case)
     if golden.case.mode == pb.TOKENIZATION:
         from qwen3_parity.diagnosis.text import diagnose_tokenization, directory_of

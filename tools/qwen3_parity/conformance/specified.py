@@ -17,8 +17,8 @@ from qwen3_golden import Array, Recording, Tensor, pattern_of, pb, place, table,
 from qwen3_golden.op_table import OP_TABLE
 from qwen3_golden.recording import plain_provenance
 from qwen3_golden.weight_axes import HEAD
-from qwen3_parity.check import SPECIFICATION
 from qwen3_parity.conformance.run import CHECKPOINT, GOLDEN
+from qwen3_parity.judge.exchanged import SPECIFICATION
 from qwen3_reference.cases.op_specs import EXACT, specified
 from qwen3_reference.checkpoints.published import config_json
 from qwen3_reference.checkpoints.safetensors_writer import write_shards

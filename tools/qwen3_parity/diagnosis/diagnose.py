@@ -33,8 +33,10 @@ from qwen3_parity.diagnosis.reference_lines import reference_lines
 from qwen3_parity.diagnosis.right_alone import meaning
 from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
+from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional, judged_kinds
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.same_value import with_results
 from qwen3_parity.judge.verdict import Verdicts
 
 
@@ -60,8 +62,11 @@ def diagnose(
     """
     progress("the whole run")
     if golden.case.mode == pb.GRAPH:
+        candidate = with_results(candidate, golden)
         search = Search(deadline=deadline, clock=clock, progress=progress)
-        return without_fix(diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH))
+        diagnosis = diagnose_by_graph(golden, candidate, weights, search, partial=partial, effort=work / ENOUGH)
+        remarks = (*diagnosis.verdicts.notes, *by_reference(candidate, golden))
+        return without_fix(replace(diagnosis, verdicts=replace(diagnosis.verdicts, notes=remarks)))
     if golden.case.mode in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):  # no network to look for somebody else in
         verdicts = check(golden, candidate, partial=partial)
         network = network_of(golden, candidate) if golden.case.mode == pb.OP else None

@@ -12,7 +12,7 @@ import numpy as np
 
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pattern_of, read
 from qwen3_parity.blame.values import Values
-from qwen3_parity.diagnosis.known_words import EDIT_FIX, EDITS, FITTED
+from qwen3_parity.diagnosis.known_words import EDIT_FIX, EDITS, FITTED, STRUCTURE_FIX, STRUCTURES
 from qwen3_parity.mistakes.by_op import LIBRARY
 from qwen3_parity.mistakes.observed import every_guess
 from qwen3_parity.text.table import TABLE
@@ -47,6 +47,8 @@ def known_mistake(name: str, weights_of: Weights) -> Known | None:
     """The mistake of a name, None where there is none; the search ends at the first golden that shows it."""
     if name in EDITS:
         return Known(name, ("a golden's graph",), (EDITS[name],), EDIT_FIX)
+    if name in STRUCTURES:
+        return Known(name, (), (STRUCTURES[name],), STRUCTURE_FIX)
     if name in FITTED:  # of no committed golden: nobody needs to ask
         return Known(name, (), FITTED[name][:1], FITTED[name][1])
     if (known := _of_texts().get(name)) is not None:
@@ -59,7 +61,8 @@ def known_mistake(name: str, weights_of: Weights) -> Known | None:
 
 def mistake_names(weights_of: Weights) -> list[str]:
     """Every name that `known_mistake` knows, sorted; the whole library is asked."""
-    return sorted({*EDITS, *FITTED, *_of_texts(), *chain.from_iterable(_of_case(case, weights_of) for case in _CASES)})
+    words = (EDITS, STRUCTURES, FITTED)
+    return sorted({*chain(*words), *_of_texts(), *chain.from_iterable(_of_case(case, weights_of) for case in _CASES)})
 
 
 @cache

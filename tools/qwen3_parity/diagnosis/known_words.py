@@ -96,3 +96,25 @@ EDITS: Mapping[str, str] = {
     "edit.twice": "does it twice",
 }
 """Name -> what is done, of edits of a golden's graph."""
+STRUCTURE_FIX = "compare what it names with the checkpoint, or with the format that the engine stores it in"
+STRUCTURES: Mapping[str, str] = {
+    "structure.block_scaled": "has blocks of its weight multiplied by numbers of their own, as by another's scales",
+    "structure.block_shifted": "has a number added to each block of its weight, as by another's zero points",
+    "structure.blocks": "has a weight in few bits, with a scale for each block of numbers",
+    "structure.clamped_inputs": "has its input clamped to a bound",
+    "structure.column_scaled": "has columns of its weight, or channels of its input, multiplied by numbers",
+    "structure.columns_permuted": "has the columns of its weight in another order",
+    "structure.gradient_parts": "has a part of the gradient's sum missing, or another share of it",
+    "structure.gradient_tokens": "leaves tokens out of the gradient's sum, or counts them otherwise",
+    "structure.input_channels": "is wrong by some channels of its input alone",
+    "structure.low_rank": "has something of low rank added to its weight, as an adapter",
+    "structure.misread": "has a weight in few bits read otherwise than it is stored",
+    "structure.rounded_both": "has weight and input in few bits",
+    "structure.rounded_inputs": "has its input in few bits, with a scale for each block of numbers",
+    "structure.row_scaled": "has rows of its weight multiplied by numbers of their own",
+    "structure.row_shifted": "has a number added to each row's result, as another bias",
+    "structure.rows_repeated": "has rows of its weight in the places of others",
+    "structure.scales_axis": "has the scales of its blocks along the other axis",
+    "weight.as_loaded": "has weights that were loaded otherwise; with these the op is right",
+}
+"""Name -> what is done, of what the numbers of a weight or a product say by their structure."""

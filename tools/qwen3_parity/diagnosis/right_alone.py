@@ -50,11 +50,11 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
             f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it; often a "
             "token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it see itself"
         ]
-    mine, theirs = _TYPES.get(verdicts.arithmetic), _TYPES.get(golden)
-    if mine and theirs and mine != theirs:
+    if mine := other_type(verdicts, golden):
         return [
-            f"every op is right on its own inputs in {mine}, and the golden's run was in {theirs}: measure the whole "
-            f"run by a golden in {mine}, as `capture --model DIR --dtype {mine}` makes one"
+            f"every op is right on its own inputs in {mine}, and the golden's run was in {_TYPES[golden]}: measure "
+            f"the whole run by a golden in {mine}, as `capture --model DIR --ids … --dtype {mine}` makes one of the "
+            "same ids"
         ]
     first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
     unjudged = [verdict.name for verdict in alone if verdict.reason]
@@ -62,6 +62,12 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
         reasons = {verdict.reason: None for verdict in alone if verdict.reason}
         return [first, _named("; ".join(reasons), list(dict.fromkeys(unjudged)))]
     return [f"{first}: look at what its ops are given, not at how they compute"]
+
+
+def other_type(verdicts: Verdicts, golden: pb.Arithmetic) -> str:
+    """The candidate's dtype where it can be captured in and is not the golden's; empty otherwise."""
+    mine, theirs = _TYPES.get(verdicts.arithmetic, ""), _TYPES.get(golden, "")
+    return mine if theirs and mine != theirs else ""
 
 
 def _unjudged(blame: Blame) -> list[str]:

@@ -8,10 +8,15 @@ from pathlib import Path
 from qwen3_golden import GOLDEN_ROOT, ParityError, Recording
 from qwen3_parity.judge.match import refuse_weights
 
+IN_FOLDER = "golden.pb"
+"""The golden beside a checkpoint, as `capture --tiny` names it."""
+
 
 def golden_path(name: str, root: Path = GOLDEN_ROOT) -> Path:
-    """A golden's file from its path or from its case name; raises `ParityError` with the names there are."""
+    """A golden's file from its path, its folder or its case name; raises `ParityError` with the names there are."""
     path = Path(name)
+    if (path / IN_FOLDER).is_file():
+        return path / IN_FOLDER
     return path if path.suffix == ".pb" or path.is_file() else _committed(name, root)
 
 

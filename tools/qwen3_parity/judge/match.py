@@ -133,20 +133,7 @@ def same_case(actual: Recording, expected: Recording) -> None:
             _same_message(actual, f"case.{field}", got, golden)
         elif got != golden:
             raise refuse(actual, f"case.{field}", _text(field, golden), _text(field, got))
-    roles = [item.role for item in ours.checkpoint]
-    double = sorted({role for role in roles if roles.count(role) > 1})
-    if double:
-        raise refuse(actual, "case.checkpoint", "each role once", f"more than one {', '.join(double)}")
-    loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
-    for checkpoint in theirs.checkpoint:
-        if loaded.get(checkpoint.role) != checkpoint.sha256.hex():
-            where = f"case.checkpoint {checkpoint.role!r}"
-            raise refuse(
-                actual, where, f"{checkpoint.name} {checkpoint.sha256.hex()}", loaded.get(checkpoint.role, "none")
-            )
-    extra = set(loaded) - {checkpoint.role for checkpoint in theirs.checkpoint}
-    if extra:
-        raise refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
+    _same_checkpoints(actual, ours, theirs)
     for item in expected:
         candidate_tap = actual.get(*item.key) if is_input(item, theirs.mode) else None
         if candidate_tap is None:
@@ -157,6 +144,23 @@ def same_case(actual: Recording, expected: Recording) -> None:
         differing = exact(candidate_tap.values(), item.values()).differing
         if differing:
             raise refuse(actual, where, "the golden's input, bit for bit", f"{differing} elements differ")
+
+
+def _same_checkpoints(actual: Recording, ours: pb.Case, theirs: pb.Case) -> None:
+    roles = [item.role for item in ours.checkpoint]
+    double = sorted({role for role in roles if roles.count(role) > 1})
+    if double:
+        raise refuse(actual, "case.checkpoint", "each role once", f"more than one {', '.join(double)}")
+    loaded = {item.role: item.sha256.hex() for item in ours.checkpoint}
+    for checkpoint in theirs.checkpoint:
+        if loaded.get(checkpoint.role) != checkpoint.sha256.hex():
+            where = f"case.checkpoint {checkpoint.role!r}"
+            names = {item.role: f"{item.name} {item.sha256.hex()}" for item in ours.checkpoint}
+            got = f"{names.get(checkpoint.role, 'none')}, of the case {ours.name}"
+            raise refuse(actual, where, f"{checkpoint.name} {checkpoint.sha256.hex()}", got)
+    extra = set(loaded) - {checkpoint.role for checkpoint in theirs.checkpoint}
+    if extra:
+        raise refuse(actual, "case.checkpoint", "no other role", ", ".join(sorted(extra)))
 
 
 def _text(field: str, value: object) -> object:

@@ -57,7 +57,7 @@ class Forwards:
             f"{self.case.name}: forward {self.count + 1}",
             "the case is at its end, and the model runs once more" if again else f"these are not the case's {kind}",
             expected=f"{len(ends)} forwards or fewer" if again else f"{kind} of slots {self.done} to one of {ends}",
-            got=f"forward {self.count + 1}" if again else _described(arguments),
+            got=f"forward {self.count + 1}" if again else _differing(arguments, tokens, self.bounds, self.done),
             next_step=_CALLS if again else f"{_CALLS}; {_BY_HAND}",
         )
 
@@ -78,12 +78,18 @@ class Forwards:
         total = self.bounds[-1][1]
         if self.done == total:
             return
+        lengths = [stop - start for start, stop in self.bounds if start >= self.done]
+        more = (
+            f"{len(lengths)} more forward{'s' * (len(lengths) > 1)}, of {' and '.join(map(str, lengths))} tokens a row"
+        )
         raise ParityError(
             self.case.name,
             "the case was not run to its end" if self.done else "the model did not run",
             expected=f"model(**case.inputs), or forwards over all {total} slots, inside the with",
             got=f"{self.done} slots in {self.count} forwards",
-            next_step="call the model that you gave to record, as model(…) and not model.forward(…)",
+            next_step=f"run the steps that are missing, too: {more}"
+            if self.done
+            else "call the model that you gave to record, as model(…) and not model.forward(…)",
         )
 
 
@@ -106,6 +112,29 @@ def _same(argument: torch.Tensor, tokens: torch.Tensor) -> bool:
     return bool((plain.reshape(tokens.shape) == tokens).all()) or bool(
         argument.ndim > 1 and (plain.reshape(tokens.transpose(0, 1).shape) == tokens.transpose(0, 1)).all()
     )
+
+
+def _differing(
+    arguments: Sequence[torch.Tensor], tokens: torch.Tensor, bounds: Sequence[tuple[int, int]], done: int
+) -> str:
+    """What a forward is called with, and how the first ids in it that are as long as the case's are not these."""
+    matrices = [item.detach().cpu() for item in arguments if item.ndim == tokens.ndim == 2]
+    for ids in (item for item in matrices if not item.is_floating_point()):
+        for first in (done, 0):
+            if first + ids.shape[1] in [stop for _, stop in bounds if stop > done]:
+                part = tokens[:, first : first + ids.shape[1]]
+                return f"{_described(arguments)}: {_first_difference(ids.to(part.dtype), part, first)}"
+    return _described(arguments)
+
+
+def _first_difference(ids: torch.Tensor, part: torch.Tensor, first: int) -> str:
+    if len(ids) != len(part):
+        return f"another number of rows, {len(ids)} and not {len(part)}"
+    order = [next((place for place, row in enumerate(part) if torch.equal(row, mine)), -1) for mine in ids]
+    if sorted(order) == list(range(len(part))):
+        return f"the rows are in another order, {tuple(order)}"
+    row, slot = (int(number) for number in (ids != part).nonzero()[0])
+    return f"row {row} has {int(ids[row, slot])} for {int(part[row, slot])} in slot {first + slot}"
 
 
 def _described(arguments: Sequence[torch.Tensor]) -> str:

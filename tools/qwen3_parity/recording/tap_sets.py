@@ -31,14 +31,26 @@ TAP_SETS: Mapping[str, tuple[str, ...]] = {
 leaves attention and MLP; layer outputs; what the model returns. `!` in front of a glob leaves out what it matches."""
 
 _NUMBERED = ("*.[0-9]", "*.[0-9][0-9]", "*.[0-9][0-9][0-9]")
-_PARTS = ("*.self_attn", "*.cross_attn", "*.linear_attn", "*.attn", "*.attention", "*.mixer", "*.mlp", "*.feed_forward")
+_PARTS = (
+    *("*_attn", "*.attn", "*attention", "*Attention", "*.mixer", "*.mlp", "*.feed_forward", "*.ffn", "*.fc2"),
+    *(
+        "*norm",
+        "*LayerNorm",
+        "*.ln_[0-9f]",
+        "!*.[qk]_norm",
+        "!*.[qk]_layernorm",
+        "!*.query_norm",
+        "!*.key_norm",
+        "!*#*",
+    ),
+)
 _WITHIN = ("!*.query", "!*.key", "!*.value", "!*.probs", "!*.context", "!cache.*")
 
 OF_GRAPHS: Mapping[str, tuple[str, ...]] = {
     "all": (),
     "fused": _WITHIN,
     "modules": _WITHIN,
-    "sub-layer": (*_NUMBERED, *_PARTS, "*layernorm", "*.norm", *RESULTS),
+    "sub-layer": (*_NUMBERED, *_PARTS, *RESULTS),
     "layer": (*_NUMBERED, *RESULTS),
     "logits": RESULTS,
 }

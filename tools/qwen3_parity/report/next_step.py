@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from qwen3_golden import GOLDEN_ROOT
+from qwen3_golden import GOLDEN_ROOT, Recording, pattern_of
 from qwen3_parity.diagnosis.parameters import FOREIGN
 from qwen3_parity.diagnosis.precision import declared, lossy_alone, scatters
+from qwen3_parity.diagnosis.right_alone import other_type
 from qwen3_parity.folder.levels import next_level
 from qwen3_parity.judge import next_command
+from qwen3_parity.judge.by_reference import ITSELF
+from qwen3_parity.judge.recapture import recapture
 
 if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
+    from qwen3_parity.diagnosis.parameters import ParameterFault
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.by_golden import ByGolden
     from qwen3_parity.folder.check import Folder
@@ -64,7 +68,8 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
     name = verdicts.case.name
     if not verdicts.exit_code:
         lacks = f"; not compared: {', '.join(verdicts.lacks)}" if verdicts.lacks else ""
-        return step("stop", f"{name}: {verdicts.word}, nothing is left to do in this case{lacks}")
+        more = f"; {ITSELF}" if ITSELF in verdicts.notes else lacks
+        return step("stop", f"{name}: {verdicts.word}, nothing is left to do in this case{more}")
     if verdicts.word == "partial":
         return step(
             "record", f"record {', '.join(verdicts.lacks)} of {name}, too", _again(verdicts, model), CHECKED, again=True
@@ -76,10 +81,11 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
     return _by_problem(verdicts, model)
 
 
-def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Next:
+def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golden: Recording | None = None) -> Next:
     """Behind a diagnosis: one fix, of the first place that is wrong; a tap to record where no mistake fits.
 
-    Numbers in few bits are no mistake of a candidate that declares them; where that is all, a person decides.
+    Numbers in few bits are no mistake of a candidate that declares them; where that is all, a person decides. With the
+    `golden`, a run that is right in another arithmetic is measured by a golden in that.
     """
     verdicts = diagnosis.verdicts
     if verdicts.word != "divergence":
@@ -94,9 +100,8 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
         line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
         return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
     rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
-    for parameter in diagnosis.parameters:
-        if not (rounded and parameter.says.startswith(FOREIGN)):  # which is what rounding weights makes
-            return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
+    for parameter in _wrong_parameters(diagnosis, rounded=rounded):
+        return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
     for fault in faults:
         if fault.record:
             says = f"{_open(fault.fault.place)}: {_UNKNOWN}; {fault.record}"
@@ -109,7 +114,35 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None) -> Ne
     for misplaced in diagnosis.misplaced:
         says = f"record {_open(misplaced.place)} where its name says, or leave it out of what is declared"
         return step("record", says, check, CHECKED, again=True)
+    return _right_alone(diagnosis, model, golden)
+
+
+def _right_alone(diagnosis: Diagnosis, model: str | Path | None, golden: Recording | None) -> Next:
+    """Behind a run that is off though no op is: a golden in its own arithmetic, else what its first problem says."""
+    verdicts = diagnosis.verdicts
+    if golden is not None and diagnosis.meaning and (dtype := other_type(verdicts, golden.run.arithmetic)):
+        return _by_another_golden(verdicts, golden, dtype, model, diagnosis.meaning[0])
     return _by_problem(verdicts, model, "; ".join(diagnosis.meaning))
+
+
+def _wrong_parameters(diagnosis: Diagnosis, *, rounded: bool) -> Iterator[ParameterFault]:
+    """Parameters that are to be mended: of none the form is why its tap is another one, or what rounding makes."""
+    elsewhere = {misplaced.place for misplaced in diagnosis.misplaced}
+    for parameter in diagnosis.parameters:
+        foreign = rounded and parameter.says.startswith(FOREIGN)
+        if not foreign and pattern_of(parameter.name.rpartition(".")[0]) not in elsewhere:
+            yield parameter
+
+
+def _by_another_golden(verdicts: Verdicts, golden: Recording, dtype: str, model: str | Path | None, says: str) -> Next:
+    """Behind a run that is right in another arithmetic: a golden of the same inputs in that, and a check by it."""
+    again = recapture(golden, dtype, model)
+    if again is None:
+        return step("stop", f"{verdicts.case.name}: {says}; check by that golden then")
+    capture, out = again
+    options = ["--partial"] * verdicts.partial
+    then = command("check", *options, *_model(model), out, verdicts.candidate)
+    return step("run", says, f"{capture} >&2 && {then}", CHECKED)
 
 
 def _to_decide(lossy: str, verdicts: Verdicts, check: str) -> Next:

@@ -46,7 +46,8 @@ class Progress:
         return f"{self.done:,} of {self.total:,} {self._unit}{rate}"
 
     def __str__(self) -> str:
-        return printable(": ".join(part for part in (self.text, self.counted) if part))
+        text = self.text.replace("{layer}", "*")  # as reports say places
+        return printable(": ".join(part for part in (text, self.counted) if part))
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import groupby
@@ -99,7 +100,13 @@ def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
     next_step = "run the model on the case's own checkpoint and inputs"
     if "real ones" in got:
         next_step = f"lay them into the slots, 0 in padding: qwen3-parity show {PAGE}"
+    elif misfits and all(sorted(_sizes(misfit.expected)) == sorted(_sizes(misfit.got)) for misfit in misfits):
+        next_step = "these are its axes, exchanged: say `axes` in the map, in the order in which the array has them"
     return refused(dump.path, "no array has the shape of its tap", expected, got, next_step)
+
+
+def _sizes(shape: object) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", str(shape))]
 
 
 def _stored_in(arrays: Iterable[Dumped]) -> pb.Arithmetic:
