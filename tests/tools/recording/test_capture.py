@@ -134,7 +134,6 @@ def test_a_disk_that_is_too_small_is_refused_before_anything_runs(
 @pytest.mark.parametrize(
     "request_",
     [
-        [],
         ["--source-ids", "1,x"],
         ["--source-ids", "1,99999"],
         ["--source-ids", "1;2", "--target-ids", "1"],
@@ -150,6 +149,11 @@ def test_a_request_that_cannot_run_exits_with_2(request_: list[object], tmp_path
     result = run("capture", "--model", CHECKPOINT, "--out", tmp_path, *request_)
     assert result.exit_code == 2, result.output
     assert "expected:" in result.output and not list(tmp_path.iterdir())
+
+
+def test_a_request_with_nothing_to_read_says_what_may_be(tmp_path: Path) -> None:
+    result = run("capture", "--model", CHECKPOINT, "--out", tmp_path)
+    assert result.exit_code == 2 and "give what is read: --text or --ids of any model" in result.output
 
 
 def test_sources_are_padded_on_the_right_and_targets_on_the_left() -> None:
