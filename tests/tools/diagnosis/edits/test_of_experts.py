@@ -9,6 +9,7 @@ import pytest
 from by_taps import firsts, golden, weights
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits import of_experts as of_experts_module
 
 CASE, MLP = "model/qwen3_moe", "model.layers.0.mlp"
 Loads = tuple[Array, Array]
@@ -101,6 +102,12 @@ MISTAKES: dict[str, tuple[Callable[[], Array], str]] = {
     "room for few": (lambda: experts(by=first_of_each()), "leaves every expert out beyond its first token, at"),
     "some tokens": (lambda: experts(by=without(*LOST)), f"leaves {', '.join(words(*lost) for lost in LOST)}, at"),
 }
+
+
+def test_of_large_parameters_the_weights_of_what_experts_give_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(of_experts_module, "_LARGEST", 8)
+    for mistake in ("left out", "not weighted"):
+        test_what_an_expert_does_otherwise_is_told(mistake)
 
 
 @pytest.mark.sample(every=3)

@@ -25,6 +25,8 @@ _SUBSETS = 40
 """Sets of a token's experts that are left out to see which is."""
 _SAID = 4
 """Experts that are said."""
+_LARGEST = 1 << 22
+"""Numbers of a parameter that is changed as a whole; of larger ones the weights of what experts give tell enough."""
 _OTHERS = 16
 """Experts of which any may be taken for another; of more its neighbours alone."""
 
@@ -51,7 +53,7 @@ def of_experts(target: Target) -> Iterator[Edit]:
         yield from _of_expert(region, tables, expert)
     if not alone:
         yield from _left_out(target, tables[-1], wrong)
-    for first in range(1, count - 1):
+    for first in range(1, count - 1) if tables[0].base.size <= _LARGEST else ():
         if np.array_equal((chosen >= first).any(1) & judged, wrong):
             line = parameter_line(region, region.at(tables[0].site)[0])
             for (by, whose), circle in product(((1, "before"), (-1, "behind")), (True, False)):
@@ -85,23 +87,31 @@ def _tables(target: Target) -> Iterator[_Table]:
 
 
 def _of_expert(region: Region, tables: list[_Table], expert: int) -> Iterator[Edit]:
-    first, last = tables[0], tables[-1]
+    last, says = tables[-1], f"leaves expert {expert} out"
+    if is_small := all(table.base.size <= _LARGEST for table in tables):
+        yield from _loaded(region, tables, expert)
+        line = parameter_line(region, region.at(tables[0].site)[0])
+        yield Edit("edit.expert", says, PLAIN, {last.site: _of(expert, np.zeros_like)}, line)
+    for site, line in _weights(region, last):
+        unweighted = _by_index(last.place, lambda x, chosen: np.where(chosen == expert, 1.0, x))
+        yield Edit("edit.expert", f"does not weight what expert {expert} gives", PLAIN, {site: unweighted}, line)
+        if not is_small:
+            without = _by_index(last.place, lambda x, chosen: np.where(chosen == expert, 0.0, x))
+            yield Edit("edit.expert", says, PLAIN, {site: without}, line)
+
+
+def _loaded(region: Region, tables: list[_Table], expert: int) -> Iterator[Edit]:
+    """Other numbers in an expert's part of the parameters."""
     for table in tables:
         name, line = of_site(table.site), parameter_line(region, region.at(table.site)[0])
         for says, change in _loads(table.base, expert):
             yield Edit("edit.expert", says.format(name=name), RARE, {table.site: _of(expert, change)}, line)
-    line = parameter_line(region, region.at(first.site)[0])
-    yield Edit("edit.expert", f"leaves expert {expert} out", PLAIN, {last.site: _of(expert, np.zeros_like)}, line)
-    count = len(first.base)
+    count, line = len(tables[0].base), parameter_line(region, region.at(tables[0].site)[0])
     for further in range(count) if count <= _OTHERS else (expert - 1, (expert + 1) % count):
         if further % count != expert:
             says = f"runs expert {further % count} for expert {expert}"
             changes = {table.site: _of(expert, _constant(table.base[further])) for table in tables}
             yield Edit("edit.expert", says, RARE, changes, line)
-    for site, weight_line in _weights(region, last):
-        says = f"does not weight what expert {expert} gives"
-        mine = _by_index(last.place, lambda x, chosen: np.where(chosen == expert, 1.0, x))
-        yield Edit("edit.expert", says, PLAIN, {site: mine}, weight_line)
 
 
 def _loads(base: Array, expert: int) -> Iterator[tuple[str, Callable[[Array], Array]]]:
