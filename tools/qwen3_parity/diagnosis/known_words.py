@@ -8,6 +8,8 @@ FITTED: Mapping[str, tuple[str, str]] = {
     "cache.quantised": ("holds keys or values of few distinct numbers", "store the cache in the run's dtype"),
     "context.scaled": ("multiplies the sum of weighted values by a number", "probs @ values, as it is"),
     "embedding.zero_row": ("gives some ids rows of zeros (a padding index)", "look every id up in the table"),
+    "gradient.rope_not_applied": ("lets the gradient pass RoPE unturned", "turn it back by the same angles"),
+    "positions.retained": ("counts the past only as far as a window retains it", "count every token of the past"),
     "gradient.activation_slope": ("lacks the activation's slope, or a part of it", "use the activation's derivative"),
     "gradient.group_first": (
         "takes the first query head of each group alone",
