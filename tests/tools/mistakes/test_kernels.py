@@ -18,6 +18,7 @@ from qwen3_parity.diagnosis.findings.numbers.approximated import approximated
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_parity.mistakes.rms_norm import rows
+from qwen3_parity.mistakes.split_keys import by_blocks
 from qwen3_spec import ops
 from qwen3_spec.ops import OPS
 from qwen3_spec.ops.context import all_values
@@ -250,3 +251,12 @@ def test_noise_is_no_approximated_function() -> None:
     noise = np.random.default_rng(0).standard_normal
     tap = wrong_tap(judged(evidence(CASE, ACT, lambda s: correct(s) * (1 + 1e-3 * noise(correct(s).shape)))))
     assert tap is not None and approximated(tap) is None
+
+
+def test_hidden_keys_with_a_low_score_count_where_nothing_is_rescaled() -> None:
+    """The first block has no visible key: each of its scores is its maximum, and nobody takes it back."""
+    scores = np.array([-1e9, -1e9, 0.5, 1.0])
+    weights = by_blocks(scores, 2, 1, 1)
+    expected = np.array([1.0, 1.0, np.exp(-0.5), 1.0])
+    np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-12)
+    np.testing.assert_allclose(by_blocks(scores, 2, 0, 0)[:2], 0)

@@ -219,7 +219,7 @@ def test_where_the_reference_does_nothing_what_reads_it_may_read_either(monkeypa
     engine = recording({**doubled, "layers.0.norm": 2 * values["embed"]}, "port")
     assert check(both, engine, weights()).wrong_alone == ["layers.0.norm"]
     (fault,) = diagnose(both, engine, weights()).faults
-    assert fault.name == "from.nothing" and "it gives what embed holds" in fault.numbers[0].says
+    assert fault.numbers[0].name == "from.nothing" and "it gives what embed holds" in fault.numbers[0].says
 
 
 @pytest.mark.parametrize(("factor", "draws"), [(1.0, 2), (1.001, 8)])

@@ -218,7 +218,6 @@ def _explained(place: _Place, network: Network) -> Explained:
         explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)
     idle = _idle(network, value, worst) if value in network.twice else []
-    explanations = [] if idle else explanations  # at another place: no line of the reference is read there
     known = bool(explanations) and explanations[0].certain
     by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
     said = [*idle, *by_weight, *([] if explanations or idle else _lines(network, value, wrong))]

@@ -71,10 +71,17 @@ def by_blocks(s: Array, block: int, accumulator: int, total: int, *, running: bo
     peaks = np.maximum.reduceat(s, starts, axis=-1)
     peaks = np.maximum.accumulate(peaks, axis=-1) if running else peaks
     peak, last = np.repeat(peaks, np.diff([*starts, s.shape[-1]]), axis=-1), peaks.max(axis=-1, keepdims=True)
-    scaled = np.where(np.isfinite(last), np.exp(s - np.where(np.isfinite(last), last, 0)), 0.0)
-    factor = np.where(np.isfinite(peak), np.exp(last - np.where(np.isfinite(peak), peak, 0)), 0.0)
-    divisor = (scaled * factor**total).sum(axis=-1, keepdims=True)
-    return np.asarray(scaled * factor**accumulator / np.where(divisor > 0, divisor, 1))
+    counts = np.isfinite(s) & np.isfinite(peak)
+
+    def rescaled(power: int) -> Array:
+        """exp(s - last), times exp(last - peak) to a power, by one exponent: hidden scores may be as low as -1e9."""
+        lowest = np.where(counts, peak, 0)
+        exponent = np.where(counts, s, 0) - lowest - (1 - power) * (np.where(np.isfinite(last), last, 0) - lowest)
+        return np.where(counts, np.exp(exponent), 0.0)
+
+    with np.errstate(over="ignore", invalid="ignore"):
+        divisor = rescaled(total).sum(axis=-1, keepdims=True)
+        return np.asarray(rescaled(accumulator) / np.where(divisor > 0, divisor, 1))
 
 
 def _merged(

@@ -123,6 +123,8 @@ def _differing(
         for first in (done, 0):
             if first + ids.shape[1] in [stop for _, stop in bounds if stop > done]:
                 part = tokens[:, first : first + ids.shape[1]]
+                if torch.equal(ids.to(part.dtype), part):
+                    continue
                 return f"{_described(arguments)}: {_first_difference(ids.to(part.dtype), part, first)}"
     return _described(arguments)
 

@@ -51,7 +51,7 @@ def of_experts(target: Target) -> Iterator[Edit]:
     alone = [expert for expert in range(count) if np.array_equal((chosen == expert).any(1) & judged, wrong)]
     for expert in alone:
         yield from _of_expert(region, tables, expert)
-    if not alone:
+    if not alone and tables[-1].base.size <= _LARGEST:  # which computes the tap many times
         yield from _left_out(target, tables[-1], wrong)
     for first in range(1, count - 1) if tables[0].base.size <= _LARGEST else ():
         if np.array_equal((chosen >= first).any(1) & judged, wrong):
