@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,9 @@ from small import PARAMETERS, WIDTH, Values, golden, recording, run, weights
 
 from qwen3_golden import Array, Recording, pb, tensor
 from qwen3_parity.check import check
+from qwen3_parity.diagnosis import diagnose
+from qwen3_reference.checkpoints.parameters_of_run import ParametersOfRun
+from qwen3_reference.checkpoints.stored import Stored
 
 TABLES = ("embed.weight", "layers.0.experts.weight")
 
@@ -79,3 +83,43 @@ def test_in_half_precision_recorded_numbers_that_are_the_checkpoints_plus_1_are_
         run=pb.Run(arithmetic=pb.ARITHMETIC_BF16),
     )
     assert check(original, candidate, weights()).word == word
+
+
+def of_a_run_in_half_precision() -> tuple[Recording, ParametersOfRun]:
+    """A golden whose run rounded a checkpoint of float32 to bfloat16, and its parameters."""
+    stored = {name: Stored(pb.F32, array, Path()) for name, array in weights().items()}
+    held = ParametersOfRun({name: ([item], item.bits.shape, pb.BF16) for name, item in stored.items()})
+    rounded = {name: np.asarray(held[name]) for name in held}
+    digests = [
+        pb.Parameter(name=name, dtype=pb.BF16, shape=item.bits.shape,
+                     sha256=hashlib.sha256(item.loaded(pb.BF16).tobytes()).digest())
+        for name, item in stored.items()
+    ]  # fmt: skip
+    mine = recording(run({}, rounded), "qwen3_reference", floors=dict.fromkeys(run({}), pb.Floor(rms=1e-3, max=1e-2)))
+    return replace(mine, parameters=digests, run=pb.Run(arithmetic=pb.ARITHMETIC_BF16)), held
+
+
+def test_a_run_in_float32_is_judged_by_the_parameters_that_a_golden_in_half_precision_rounded() -> None:
+    half, held = of_a_run_in_half_precision()
+    candidate = replace(recording(run({}), "port"), parameters=parameters(weights()))
+    diagnosis = diagnose(half, candidate, held)
+    assert [problem.rule for problem in diagnosis.verdicts.structural] == [
+        "4 parameters are the checkpoint's in float32, which the golden's run rounded to bfloat16"
+    ]
+    assert not diagnosis.faults and not diagnosis.parameters
+    assert diagnosis.meaning[0].startswith("every op is right on its own inputs in float32")
+
+
+def test_a_mistake_in_such_a_run_is_blamed_alone() -> None:
+    half, held = of_a_run_in_half_precision()
+    wrong = run({"layers.0": lambda values: {"layers.0": values["embed"] * 2 + values["layers.0.experts"]}})
+    candidate = replace(recording(wrong, "port"), parameters=parameters(weights()))
+    assert [fault.fault.place for fault in diagnose(half, candidate, held).faults] == ["layers.{layer}"]
+
+
+def test_a_parameter_of_float32_that_is_not_the_checkpoints_is_another() -> None:
+    half, held = of_a_run_in_half_precision()
+    change = {"head.weight": weights()["head.weight"] * np.float32(1.01)}
+    candidate = replace(recording(run({}, weights() | change), "port"), parameters=parameters(weights() | change))
+    verdicts = check(half, candidate, held)
+    assert "checkpoint as loaded differs: head.weight" in [problem.rule for problem in verdicts.structural]

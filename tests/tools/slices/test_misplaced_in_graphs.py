@@ -52,3 +52,21 @@ def test_a_choice_and_what_nobody_reads_are_never_misplaced(tap: str) -> None:
     values[tap] = values[tap][..., ::-1] if tap == "logits" else (values[tap] + 1) % 6
     wrong, elsewhere = places(recording(values, "port"))
     assert wrong and not elsewhere
+
+
+def test_a_copy_that_some_readers_do_not_go_on_with_accuses_itself_and_none_of_them() -> None:
+    """A stream that is stored in half precision: the router read it before, the residual behind."""
+
+    def stored(values: Values) -> Values:
+        rounded = (values["embed"].view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        return {"embed": rounded, "layers.0": rounded + values[EXPERTS]}
+
+    values = run({})
+    changed = stored(values)
+    tensors = {**values, "embed": changed["embed"]}
+    tensors["layers.0"] = changed["layers.0"]
+    tensors["logits"] = tensors["layers.0"] @ weights()["head.weight"].T
+    diagnosis = diagnose(golden(), recording(tensors, "port"), weights())
+    assert [fault.fault.place for fault in diagnosis.faults] == ["embed"] and not diagnosis.misplaced
+    copies = [finding.says for finding in diagnosis.faults[0].numbers if finding.name == "from.copy"]
+    assert copies == ["a copy is otherwise: layers.*.gate went on with what the reference has here"]

@@ -2,50 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import cast
-
-import numpy as np
 
 from qwen3_golden import Array, ParityError, Recording, pb, refusals
 from qwen3_golden.dtypes import FLOATS
 from qwen3_golden.rules import is_plain_name
 from qwen3_reference.checkpoints.every_tensor import every_tensor
+from qwen3_reference.checkpoints.parameters_of_run import ParametersOfRun
 from qwen3_reference.checkpoints.runs import overlap, piece_of, place_of
 from qwen3_reference.checkpoints.stored import Stored
 from qwen3_reference.checkpoints.weights import check_finite, checkpoint_message
-from qwen3_reference.checkpoints.widened import Widened
 
 _STORED = {pb.ARITHMETIC_BF16: pb.BF16, pb.ARITHMETIC_F16: pb.F16, pb.ARITHMETIC_F64: pb.F64}
 _refuse = refusals("give the checkpoint that the golden was captured from with --model, or capture the golden again")
-
-
-class Made(Mapping[str, Array]):
-    """Parameter name -> values as the run loaded them, widened to float32, each made at its access and not kept."""
-
-    def __init__(self, parts: Mapping[str, tuple[Sequence[Stored], tuple[int, ...], pb.DType]]) -> None:
-        self._parts = parts
-
-    def __getitem__(self, name: str) -> Array:
-        tensors, shape, dtype = self._parts[name]
-        if len(tensors) == 1 and tensors[0].bits.shape == shape:
-            whole = _values(tensors[0], dtype)
-            return whole if len(shape) > 1 else np.asarray(whole)
-        return np.concatenate([np.asarray(_values(tensor, dtype)).reshape(-1) for tensor in tensors]).reshape(shape)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-
-def _values(tensor: Stored, dtype: pb.DType) -> Array:
-    if tensor.dtype not in FLOATS or tensor.dtype == dtype in (pb.F32, pb.F64):
-        return tensor.bits
-    return cast(Array, Widened(tensor, pb.F32 if dtype == pb.F64 else dtype))
 
 
 def graph_weights(golden: Recording, root: Path, model: Path | None = None) -> Mapping[str, Array]:
@@ -75,7 +46,7 @@ def weights_in(golden: Recording, directory: Path) -> Mapping[str, Array]:
     }
     every = {piece: piece_of(stored, piece) for leaf in golden.graph.parameter for piece in _pieces(leaf)}
     check_finite({piece: tensor for piece, tensor in every.items() if _float(tensor)})
-    return Made(parts)
+    return ParametersOfRun(parts)
 
 
 def directory_of(golden: Recording, root: Path, model: Path | None = None) -> Path | None:

@@ -33,9 +33,11 @@ from qwen3_parity.diagnosis.right_as_held import right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.match import several
 from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
+from qwen3_parity.slices.loaded import before_rounding
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
@@ -68,6 +70,8 @@ def diagnose_by_graph(
     times of what is usual. Raises `ParityError` when the two do not belong together.
     """
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
+    if unrounded := before_rounding(golden, candidate, weights):
+        weights = {**weights, **unrounded}  # what it has been judged by
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
         places = [fault for fault, _ in _by_place(judged.alone)]
@@ -77,6 +81,7 @@ def diagnose_by_graph(
     verdicts = with_readers_right(verdicts, elsewhere)
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
+    faults = [_with_copy(fault, elsewhere) for fault in faults]
     means = [] if faults or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
     padding = _or_else(lambda: at_padding(judged), None, search, "padding") if means else None
     if padding is not None:
@@ -85,7 +90,7 @@ def diagnose_by_graph(
         with threadpool_limits(1, user_api="blas"):
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
-    not_there = [each.fault for each in elsewhere]
+    not_there = [each.fault for each in elsewhere if each.everybody]
     return Diagnosis(verdicts, alone, faults, not_there, parameters, failures=search.failures, meaning=means)
 
 
@@ -231,6 +236,16 @@ def _explained(place: _Place, network: Network) -> Explained:
         tried=searched.tried,
         untried=len(fault.wrong) - len(searched.tried),
     )
+
+
+def _with_copy(fault: Explained, elsewhere: Sequence[Misplaced]) -> Explained:
+    """The fault, with what does not go on with its tap's numbers."""
+    names = {opened(name) for each in elsewhere if each.fault.place == fault.fault.place and not each.everybody
+             for name, _ in each.readers}  # fmt: skip
+    if not names:
+        return fault
+    says = f"a copy is otherwise: {several(sorted(names))} went on with what the reference has here"
+    return replace(fault, findings=[Finding("from.copy", says, 1.0), *fault.findings])
 
 
 def _idle(network: Network, value: int, worst: Alone) -> list[Finding]:

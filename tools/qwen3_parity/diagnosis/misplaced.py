@@ -1,4 +1,7 @@
-"""Taps of a graph that were recorded at another place: everything that reads them is right without them."""
+"""Taps of a graph that something that reads them does not go on with: it is right without them.
+
+Where all is that reads one, it was recorded at another place; where some is, it is a copy, for the rest to read.
+"""
 
 from __future__ import annotations
 
@@ -19,19 +22,23 @@ from qwen3_spec.slices import chooser
 
 
 class Misplaced(NamedTuple):
-    """A fault that is none: its tap was recorded at another place. `readers` are the verdicts, right, without it."""
+    """A fault whose tap some taps do not go on with: `readers` are the verdicts on them, right, without it.
+
+    Where `everybody` does so, it is none: its tap was recorded at another place.
+    """
 
     fault: Fault
     readers: Mapping[Key, OpVerdict]
+    everybody: bool = True
 
     @property
     def cleared(self) -> set[Key]:
-        """The taps that nothing is wrong with but where one of them was recorded."""
-        return {*self.readers, *((verdict.name, verdict.step) for verdict in self.fault.wrong)}
+        """The taps that nothing is wrong with but where the fault's was recorded."""
+        return {*self.readers, *((verdict.name, verdict.step) for verdict in self.fault.wrong if self.everybody)}
 
 
 def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Array]) -> list[Misplaced]:
-    """The faults whose tap is wrong, as is everything that reads it, and everything that reads it is right without it.
+    """The faults whose tap is wrong, as is what reads it with the tap, and right without it: all of that, or some.
 
     A choice is never one: who reads it has it.
     """
@@ -44,11 +51,13 @@ def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Arr
         mine = {(verdict.name, verdict.step): net.graph.taps[verdict.name, verdict.step] for verdict in fault.wrong}
         readers = _readers(mine, by_key, net)
         chooses = any(chooser(net.graph, value) is not None for value in mine.values())
-        if chooses or not readers or any(by_key[key].passed for key in readers):
+        wrong = [key for key in readers if not by_key[key].passed]
+        if chooses or not wrong:
             continue
-        again = _without(mine, readers, net, weights)
-        if all(verdict.passed and not verdict.reason for verdict in again.values()):
-            elsewhere.append(Misplaced(fault, again))
+        again = _without(mine, wrong, net, weights)
+        without = {key: verdict for key, verdict in again.items() if verdict.passed and not verdict.reason}
+        if without:
+            elsewhere.append(Misplaced(fault, without, len(without) == len(readers)))
     return elsewhere
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -16,11 +16,12 @@ from qwen3_parity.judge.match import is_input, parameters_differ, same_case, sev
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.predictions import lossy_predictions
+from qwen3_parity.judge.recapture import recapture
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
-from qwen3_parity.slices.loaded import in_another_form
-from qwen3_parity.slices.network import Network, network
+from qwen3_parity.slices.loaded import before_rounding, in_another_form
+from qwen3_parity.slices.network import DTYPES, Network, network
 from qwen3_parity.slices.ordered import in_golden_order
 from qwen3_parity.slices.rerouted import Routes, routes
 from qwen3_parity.slices.run import computing
@@ -57,6 +58,7 @@ def judged_by_graph(
     both.sort(key=lambda item: graph.taps.get(item.key, -1))  # as it is computed
     # Nobody can tell without weights whether another choice was honest: then it excuses nothing.
     rerouted = Routes((), {}, (), ()) if weights is None else routes(graph, expected, actual)
+    unrounded = before_rounding(expected, actual, weights or {})
     verdicts = Verdicts(
         case=expected.case,
         golden=expected.source,
@@ -64,7 +66,7 @@ def judged_by_graph(
         arithmetic=actual.run.arithmetic or expected.run.arithmetic,
         backend=actual.run.backend or pb.FOREIGN,
         taps=[_in_the_run(item, expected, actual, graph, rerouted) for item in both],
-        structural=[*parameters_differ(actual, expected), *_unknown(expected, actual)],
+        structural=_structural(expected, actual, unrounded),
         not_materialised=[_where(item) for item in expected if not is_input(item, pb.GRAPH) and item.key not in actual],
         partial=partial,
         floors=any(item.info.HasField("floor") for item in expected),
@@ -74,7 +76,7 @@ def judged_by_graph(
     )
     if weights is None:
         return Judged(_with_first_bad(verdicts))
-    net = network(expected, actual, weights)
+    net = network(expected, actual, {**weights, **unrounded})
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         alone = _each(both, expected, actual, net)
         far = any(tap.problem is not None for tap in verdicts.taps)
@@ -140,6 +142,25 @@ def results(golden: Recording) -> list[tuple[str, int]]:
 
 def _where(item: Tensor) -> str:
     return f"{item.info.name} (step {item.info.step})"
+
+
+def _structural(golden: Recording, candidate: Recording, unrounded: Collection[str]) -> list[Problem]:
+    loaded = [*_unrounded(golden, candidate, unrounded), *parameters_differ(candidate, golden, unrounded)]
+    return [*loaded, *_unknown(golden, candidate)]
+
+
+def _unrounded(golden: Recording, candidate: Recording, names: Collection[str]) -> Iterator[Problem]:
+    if names:
+        dtype = DTYPES[next(item.dtype for item in golden.parameters if item.name in names)]
+        again = recapture(golden, "float32")
+        make = f"make it with {again[0]}" if again else "capture the golden again with --dtype float32"
+        yield Problem(
+            candidate.source,
+            f"{len(names)} parameters are the checkpoint's in float32, which the golden's run rounded to {dtype}",
+            expected=f"the golden's parameters, in {dtype}",
+            got=f"float32: {several([*names])}",
+            next_step=f"judge by a golden in float32 ({make}), or load the parameters in {dtype}",
+        )
 
 
 def _unknown(expected: Recording, actual: Recording) -> Iterator[Problem]:

@@ -13,8 +13,9 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from qwen3_golden import Array, Recording
+from qwen3_golden import Array, Recording, pb
 from qwen3_parity.judge.match import PARAMETER, other_bytes
+from qwen3_reference.checkpoints.parameters_of_run import ParametersOfRun
 from qwen3_spec.aten.table import Kind, kernel_of
 from qwen3_spec.graph import Graph
 
@@ -39,6 +40,25 @@ def in_another_form(
         if read and (read not in tables or ours[name] == _scaled(golden, weights[read])):
             excused.append(name)
     return excused
+
+
+def before_rounding(golden: Recording, candidate: Recording, weights: Mapping[str, Array]) -> dict[str, Array]:
+    """The parameters, by the golden's names, that a candidate holds as the checkpoint has them, in float32.
+
+    Those that the golden's run rounded to half precision; a candidate in float32 may be right on the others.
+    """
+    if not isinstance(weights, ParametersOfRun):
+        return {}
+    ours, unrounded = {item.name: item for item in candidate.parameters}, dict[str, Array]()
+    read = {item.sha256: item.name for item in reversed(golden.parameters) if item.name in weights}
+    for item in golden.parameters:
+        name = item.name if item.name in weights else read.get(item.sha256)
+        if name is None or ours.get(item.name, item).dtype != pb.F32 or item.dtype == pb.F32:
+            continue
+        stored = weights.before_rounding(name)
+        if stored is not None and digest(stored) == ours[item.name].sha256:
+            unrounded[item.name] = stored
+    return unrounded
 
 
 def _is_one_more(candidate: Recording, name: str, weight: Array) -> bool:
@@ -75,4 +95,9 @@ def _scaled(golden: Recording, table: Array) -> bytes:
     except (ValueError, AttributeError):
         width = table.shape[-1]
     scale = np.float32(math.sqrt(width)) if isinstance(width, int) and width > 0 else np.float32(1)
-    return hashlib.sha256(np.ascontiguousarray(table * scale, "<f4").tobytes()).digest()
+    return digest(table * scale)
+
+
+def digest(values: Array) -> bytes:
+    """SHA-256 of a parameter's values in float32."""
+    return hashlib.sha256(np.ascontiguousarray(values, "<f4").tobytes()).digest()
