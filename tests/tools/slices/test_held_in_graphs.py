@@ -21,6 +21,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.precision import summary
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.slices.network import network as network_of
 from qwen3_reference.cases.models import MODEL_CASES
 
@@ -59,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def diagnosed(every: Recording, level: str) -> Diagnosis:
     golden, pattern = golden_of(NAME), LEVELS[level]
     taken = [item for item in every if item.info.name.startswith("parameter.") or pattern.fullmatch(item.info.name)]
-    return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS))
+    return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=ENOUGH / 5)
 
 
 @pytest.mark.sample(every=3)

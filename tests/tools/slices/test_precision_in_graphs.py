@@ -22,6 +22,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.precision import in_few_bits
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import diagnose_folder
 from qwen3_parity.report.diagnoses import terminal, to_json
@@ -73,7 +74,11 @@ ENGINES: dict[str, Callable[[nn.Module], None]] = {
 
 
 def diagnosed(
-    *changes: Callable[[Any], None], folder: Path, arithmetic: str = "other", only: Collection[str] = ()
+    *changes: Callable[[Any], None],
+    folder: Path,
+    arithmetic: str = "other",
+    only: Collection[str] = (),
+    work: float = ENOUGH / 5,
 ) -> Diagnosis:
     case = next(case for case in MODEL_CASES if case.name == NAME)
     model, asked = network(case), qwen3_parity.golden(NAME)
@@ -85,7 +90,7 @@ def diagnosed(
     golden = golden_of(NAME)
     mine = read(recording.path)
     mine = replace(mine, tensors=[item for item in mine if not only or item.info.name in only])
-    return diagnose(golden, mine, weights_of(golden, CHECKPOINTS))
+    return diagnose(golden, mine, weights_of(golden, CHECKPOINTS), work=work)
 
 
 def printed(diagnosis: Diagnosis) -> str:

@@ -23,6 +23,7 @@ from qwen3_golden import Array, Recording, read, tensor
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import Explained
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_reference.cases.models import MODEL_CASES
 
 Change = Callable[[Array], Array]
@@ -60,7 +61,7 @@ def recorded(name: str, place: str, change: Change, folder: Path) -> Recording:
 
 def explained(name: str, candidate: Recording) -> list[Explained]:
     golden = golden_of(f"model/{name}")
-    return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS)).faults)
+    return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS), work=ENOUGH / 5).faults)
 
 
 def unsaid(candidate: Recording) -> Recording:
@@ -140,6 +141,7 @@ def test_whatever_stands_under_a_parameters_name_ends_no_diagnosis(by: str, numb
     taps = re.compile(r"^input\.|^model\.layers\.\d+$|logits" if by == "layers" else r"(?!parameter\.)")
     tensors = [*(x for x in candidate if taps.match(x.info.name)), wrong]
     golden = golden_of("model/qwen3_moe")
-    diagnosis = diagnose(golden, replace(candidate, tensors=tensors), weights_of(golden, CHECKPOINTS))
+    hostile = replace(candidate, tensors=tensors)
+    diagnosis = diagnose(golden, hostile, weights_of(golden, CHECKPOINTS), work=ENOUGH / 10)
     assert diagnosis.faults and not diagnosis.failures
     assert all(fault.name != "weight.as_loaded" for fault in diagnosis.faults)

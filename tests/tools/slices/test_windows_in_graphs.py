@@ -16,6 +16,7 @@ import qwen3_parity
 from qwen3_golden import Recording, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_reference.cases.models import MODEL_CASES
 
 NAME = "model/gemma3"
@@ -45,7 +46,7 @@ def test_another_window_is_named_by_the_first_step_though_later_ones_read_keys_t
     window = int(re.search(r'"sliding_window": (\d+)', golden.graph.config)[1])  # type: ignore[index]
     every = with_window(window + by, tmp_path)
     taken = [item for item in every if LEVELS[level].fullmatch(item.info.name)]
-    diagnosis = diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS))
+    diagnosis = diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=ENOUGH / 5)
     every_name = diagnosis.faults[0].explanations  # of 5 tokens all are within a window of 5, and of any longer one
     assert {each.name for each in every_name} == {"edit.constant"}
     assert any(says.format(window + by, window) in each.says for each in every_name)

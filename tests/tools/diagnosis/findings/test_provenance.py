@@ -235,6 +235,18 @@ def test_a_slot_that_copies_holds_what_is_computed_for_another_or_the_golden_has
     assert said == "slot 1 holds what belongs in slot 5; slot 5 holds what the golden has in slot 4"
 
 
+def test_a_slot_that_holds_what_the_golden_has_there_though_it_came_otherwise_is_no_source() -> None:
+    """A key that was lost at the step before, and is there again."""
+    truth, golden = drawn((1, 2, 6, 8)), drawn((1, 2, 6, 8), 1)
+    actual, name = truth.copy(), "cache.0.keys"
+    actual[:, :, 1], actual[:, :, 5] = truth[:, :, 4], golden[:, :, 5]
+    tap = replace(
+        tap_of(actual, truth, 1e-6, {(name, 0): actual}), key=(name, 0), axes=("batch", "heads", "key", "channel")
+    )
+    said = best_of(replace(tap, golden=lambda name, step: golden)).says
+    assert said == "slot 1 holds what belongs in slot 4; slot 5 holds something that stands nowhere in this recording"
+
+
 def test_what_the_golden_holds_twice_by_right_is_no_copy() -> None:
     truth, before = drawn((2, 4, 8)), drawn((2, 4, 8), 1)
     actual = before * 1.5  # one mistake in both steps, at tokens that are the same

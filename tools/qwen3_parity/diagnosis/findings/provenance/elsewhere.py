@@ -120,6 +120,8 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     nameless = _nameless(values, judged)
     pairs = pairs[(nameless == 0)[pairs[:, 0]] & ~no_wrong.all(axis=1)]  # what is right as well tells nothing
     pairs = pairs[~_by_right(tap, grain, every, pairs, where)]
+    unmoved = np.array([not origin.kind for origin in every])[source[pairs[:, 1]]]
+    pairs = pairs[~unmoved | (grain.at[pairs[:, 0]] != of[pairs[:, 1]]).any(axis=1)]  # the golden's, where it belongs
     maps = mapped(pairs, grain.at, source, of)
     for content in (_ZEROS, _INFINITE, _CONSTANT):
         numbers = np.flatnonzero(nameless == content)
