@@ -24,6 +24,8 @@ _QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat",
 _HIDDEN, _MASKED = 1e30, 1e4
 ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
+_WINDOW = 8
+"""The most inputs that the state of a convolution has."""
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
 
@@ -157,10 +159,26 @@ def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
     yield from _of_joined(region, node, base)
     for part in range(min(len(node.operands[0]), 4)):
         yield Changed("edit.left_out", f"hides part {part} of cat", _hidden(part))
+    if base.ndim == 3 and _axis(node, base) == 2 and isinstance(node.operands[0][0], Ref):
+        held = np.shape(region.base[node.operands[0][0].value])[2]
+        for fewer in range(1, held - 1) if held <= _WINDOW else ():
+            says = f"has {fewer} of the earlier inputs of a convolution fewer: zeros for the oldest"
+            yield Changed("edit.state", says, _without_oldest(fewer), RARE)
     if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
         yield Changed("edit.cache", "has the slot before in the newest slot", _late)
         yield Changed("edit.cache", "has every slot one place on", _slots_moved(1))
         yield Changed("edit.cache", "has every slot one place back", _slots_moved(-1))
+
+
+def _without_oldest(fewer: int) -> Change:
+    """A convolution's state, whose first input no later token reads, without the oldest behind that."""
+
+    def change(call: Call) -> Any:
+        state, *more = call.operands[0]
+        shorter = np.concatenate([np.zeros_like(state[..., : fewer + 1]), state[..., fewer + 1 :]], -1)
+        return call.plain([shorter, *more], *call.operands[1:])
+
+    return change
 
 
 def _of_slice(region: Region, node: Node, base: Array) -> Iterator[Changed]:
