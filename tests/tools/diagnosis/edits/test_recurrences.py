@@ -186,8 +186,8 @@ def test_rows_of_a_parameter_are_exchanged_by_the_parts_of_a_split() -> None:
     key = next(size for size in _cuts(of) if sum(size) == len(weight))[0]
     exchanged = np.concatenate([weight[key : 2 * key], weight[:key], weight[2 * key :]])
     weights = {**dict(weights_of(of.golden, CHECKPOINTS)), name: exchanged}
-    other = network(of.golden, of.candidate, weights)
-    np.testing.assert_allclose(region().edited(edit), region(of=other).base[region().value], rtol=1e-9, atol=1e-12)
+    loaded = network(of.golden, of.candidate, weights)
+    np.testing.assert_allclose(region().edited(edit), region(of=loaded).base[region().value], rtol=1e-9, atol=1e-12)
 
 
 def _cuts(of: Network) -> list[tuple[int, ...]]:

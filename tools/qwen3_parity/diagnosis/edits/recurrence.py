@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.beside import changes_of
 from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.slices.network import Network
@@ -81,8 +82,7 @@ class Recurrence:
         self, env: Mapping[int, Any], step: int, edit: Edit | None, numbers: Numbers = TRUTH
     ) -> Iterator[tuple[Values, Sequence[Array]]]:
         """Each token's values, and the states behind it; see `run`."""
-        every = edit.changes.items() if edit is not None else ()
-        changes = {value: (site, change) for site, change in every for value in self.body.at(site)}
+        changes = {} if edit is None else changes_of(self.body, edit)
         inputs = [self._read(env, value) for value in self._at(self.inputs, step)]
         here, before = self._at(self.inputs, self.step), self._at(self.states, self.step - 1)
         states: Sequence[Array] = self._zeros
@@ -101,9 +101,9 @@ class Recurrence:
             self.body.compute(order, values, changes, numbers)
             after = [values[value] for value in self._at(self.states, self.step)]
             states = after if step else self._without_padding(number, states, after)
-            rows = None if between is None else self._ends(between, number, step)
-            if between is not None and rows is not None:
-                states, begun = self._with(between, rows, states), True
+            if between is not None:
+                states, changed = self._behind(between, number, step, states)
+                begun = begun or changed
             yield values, states
 
     def split(self, x: Array, name: str, step: int) -> list[Array]:
@@ -170,6 +170,13 @@ class Recurrence:
         rows = [padding.reshape(-1, *[1] * (x.ndim - 1)) for x in after]
         return [np.where(row, x, y) for row, x, y in zip(rows, before, after, strict=True)]
 
+    def _behind(
+        self, between: Between, number: int, step: int, states: Sequence[Array]
+    ) -> tuple[Sequence[Array], bool]:
+        """The states that are handed on behind a token, and whether a chunk ends there in some row."""
+        rows = self._ends(between, number, step)
+        return (states, False) if rows is None else (self._with(between, rows, states), True)
+
     def _ends(self, between: Between, number: int, step: int) -> Array | None:
         """Bool by row, behind which token of a step a chunk ends; None where none does."""
         batch = self._batch
@@ -228,8 +235,13 @@ def recurrences(region: Region) -> Iterator[Recurrence]:
     for layer in dict.fromkeys(map(numbers_of, states)):
         of_layer = tuple(name for name in states if numbers_of(name) == layer)
         recurrence = _of_layer(network, step, of_layer, taps, inside)
-        if recurrence is not None and recurrence.gives({value: region.base[value] for value in region.order}, 0):
+        if recurrence is not None and recurrence.gives(_computed(region), 0):
             yield recurrence
+
+
+def _computed(region: Region) -> dict[int, Any]:
+    """What a region makes of recorded values, which may be wrong themselves."""
+    return {value: region.base[value] for value in region.order}
 
 
 def of_step(network: Network, key: tuple[str, int]) -> Recurrence | None:

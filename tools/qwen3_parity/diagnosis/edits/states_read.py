@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,6 +44,17 @@ def states_read(at: Target) -> Iterator[Edit]:
             line = line_of(at.region, network.graph.taps[name, key[1] - 1])
             sites = (Site("", 0, opened(name)), Site(TAP, 0, opened(name)))
             yield Edit("edit.state", says, COMBINED, dict.fromkeys(sites, _begun_with(opened(name))), line)
+
+
+def without_oldest(fewer: int) -> Change:
+    """A convolution's state, whose first input no later token reads, without the oldest behind that."""
+
+    def change(call: Call) -> Any:
+        state, *more = call.operands[0]
+        shorter = np.concatenate([np.zeros_like(state[..., : fewer + 1]), state[..., fewer + 1 :]], -1)
+        return call.plain([shorter, *more], *call.operands[1:])
+
+    return change
 
 
 def _begun_with(kind: str) -> Change:

@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.states_read import without_oldest
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, INTEGERS, bfloat16, float16
@@ -163,22 +164,11 @@ def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
         held = np.shape(region.base[node.operands[0][0].value])[2]
         for fewer in range(1, held - 1) if held <= _WINDOW else ():
             says = f"has {fewer} of the earlier inputs of a convolution fewer: zeros for the oldest"
-            yield Changed("edit.state", says, _without_oldest(fewer), RARE)
+            yield Changed("edit.state", says, without_oldest(fewer), RARE)
     if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
         yield Changed("edit.cache", "has the slot before in the newest slot", _late)
         yield Changed("edit.cache", "has every slot one place on", _slots_moved(1))
         yield Changed("edit.cache", "has every slot one place back", _slots_moved(-1))
-
-
-def _without_oldest(fewer: int) -> Change:
-    """A convolution's state, whose first input no later token reads, without the oldest behind that."""
-
-    def change(call: Call) -> Any:
-        state, *more = call.operands[0]
-        shorter = np.concatenate([np.zeros_like(state[..., : fewer + 1]), state[..., fewer + 1 :]], -1)
-        return call.plain([shorter, *more], *call.operands[1:])
-
-    return change
 
 
 def _of_slice(region: Region, node: Node, base: Array) -> Iterator[Changed]:
