@@ -122,6 +122,11 @@ class Graph:
         """The numbers of inputs, parameters and constants, by name."""
         return {name: number for number, name in enumerate((*self.inputs, *self.parameters, *self.constants))}
 
+    @cached_property
+    def states(self) -> frozenset[int]:
+        """What a step hands on to the next one: the taps that are a cache's."""
+        return frozenset(value for (name, _), value in self.taps.items() if name.startswith("cache."))
+
     def node(self, value: int) -> Node | None:
         """The op that makes a value, None for a leaf."""
         place = value - len(self.leaves)

@@ -6,16 +6,20 @@ import json
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from click.testing import CliRunner
 from safetensors.numpy import load_file
 
+import qwen3_parity
 from qwen3_golden import Array, Recording, read
 from qwen3_parity.checkpoints.graph_weights import weights_in
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis import diagnose
+from qwen3_reference.graph.load import load
 
 pytestmark = pytest.mark.slow
 
@@ -57,6 +61,25 @@ def test_a_routers_correction_that_enters_the_weights_is_told(tmp_path: Path) ->
     factor = json.loads(golden.graph.config)["routed_scaling_factor"]
     said = first(golden, folder, (gate,), {f"{gate}[1]": factor * chosen / chosen.sum(-1, keepdims=True)})
     assert said.startswith("edit.added: adds layers.*.mlp.gate.e_score_correction_bias to the result of sigmoid, at ")
+
+
+def test_a_time_step_that_is_clamped_to_the_configs_bounds_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its init has the bounds `time_step_min` and `time_step_max`, and its forward none; prompts and steps differ."""
+    golden, states = captured("mamba2", tmp_path / "mamba2"), None
+    model: Any = load(tmp_path / "mamba2", torch.float32)
+    softplus, path = torch.nn.functional.softplus, tmp_path / "mine.pb"
+    monkeypatch.setattr(torch.nn.functional, "softplus", lambda x: softplus(x).clamp(0.001, 0.1))
+    case = qwen3_parity.golden(str(tmp_path / "mamba2" / "golden.pb"))
+    with torch.no_grad(), qwen3_parity.record(model, case, path=path):
+        for step in case.steps:
+            states = model(**step, cache_params=states, use_cache=True).cache_params
+    faults = diagnose(golden, read(path), weights_in(golden, tmp_path / "mamba2")).faults
+    for fault in faults:
+        best = fault.explanations[0]
+        assert "clamps the result of softplus at 0.001 (time_step_min) and 0.1 (time_step_max)" in best.says
+        assert best.reproduced == best.of
 
 
 def test_fused_channels_that_are_taken_head_by_head_are_told(tmp_path: Path) -> None:

@@ -23,9 +23,14 @@ from detection.ported.run import judged
 from qwen3_golden import GOLDEN_ROOT, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.grammar import PLAIN
+from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
 from qwen3_parity.diagnosis.edits.recurrence import Recurrence, recurrences
-from qwen3_parity.diagnosis.edits.recurring import recurring
+from qwen3_parity.diagnosis.edits.recurring import between_chunks, recurring
 from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.search import search
+from qwen3_parity.diagnosis.edits.target import target
+from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_parity.slices.network import Network, network
 from qwen3_reference.graph.tiny import write_tiny
 
@@ -125,6 +130,71 @@ def test_work_in_tokens_is_counted_as_the_regions() -> None:
     assert ops == 1 and here.work - before > 20 * OF_A_CALL
 
 
+AGAIN = "has zeros for cache.*.recurrent_states again behind every {} tokens of a prompt"
+
+
+def test_a_state_is_forgotten_where_a_chunk_ends_in_each_row_behind_its_padding() -> None:
+    every = {edit.says: edit for edit in between_chunks(recurrence())}
+    plain = [states[1] for _, states in recurrence().walk(region().base, 0, None)]
+    padding = np.asarray(recurrence().padding).sum(1)
+    assert padding.any(), "rows differ"
+    for says, behind in ((AGAIN.format(2), padding), (f"{AGAIN.format(2)}, padding counted", 0 * padding)):
+        walk = [states[1] for _, states in recurrence().walk(region().base, 0, every[says])]
+        for row, ahead in enumerate(behind.tolist()):
+            first = 2 + ahead - 1
+            if first == len(plain) - 1:
+                continue  # the last token's is handed on as it is
+            assert not walk[first][row].any() and (plain[first][row].any() or first < padding[row])
+            for token in range(first):
+                np.testing.assert_array_equal(walk[token][row], plain[token][row])
+
+
+def test_what_is_held_in_few_bits_is_so_behind_the_last_token_too() -> None:
+    every = {edit.says: edit for edit in between_chunks(recurrence())}
+    edit = every["holds cache.*.recurrent_states in bfloat16 between steps"]
+    *_, (_, states) = recurrence().walk(region().base, 0, edit)
+    *_, (_, plain) = recurrence().walk(region().base, 0, None)
+    assert (states[1] == bfloat16(plain[1])).all() and (states[1] != plain[1]).any()
+
+
+def test_an_edit_of_a_step_whose_state_was_recorded_is_tried_in_the_first_steps_tokens() -> None:
+    """There is nothing of the first step in the later ones' regions, and the first step has other lines."""
+    of, says = honest(".*"), "leaves out mul by decay_t"
+    recorded = dict(of.slices.recorded)
+    for step in (0, 1):
+        here = region(TAP, step, of if step else honest())
+        tables = recurring(here)[0] if not step else [edit for table in PLAIN for edit in table(here)]
+        edit = next(edit for edit in tables if isinstance(edit, Edit) and edit.says.startswith(says))
+        recorded[here.value] = np.asarray(region(TAP, step, here.network).edited(edit), np.float32)
+    wrong = replace(of, slices=replace(of.slices, recorded=recorded))
+    names = {(item.info.name, item.info.step): item for item in of.candidate}
+    for step in (0, 1):
+        names[TAP, step] = replace(names[TAP, step], array=recorded[of.graph.taps[TAP, step]])
+    wrong = replace(wrong, candidate=replace(of.candidate, tensors=[*names.values()]))
+    targets = [each for step in (0, 1) if (each := target(wrong, TAP, step)) is not None]
+    best = search(targets, []).fitting[0]
+    assert best.edit.says == says and best.said.whole == best.said.of == 2
+
+
+def test_rows_of_a_parameter_are_exchanged_by_the_parts_of_a_split() -> None:
+    """Of a fused convolution the rows of queries and keys, which the split behind it cuts."""
+    of = honest()
+    name = "model.layers.0.linear_attn.conv1d.weight"
+    says = "has rows of parts 0 and 1 of 3 of layers.*.linear_attn.conv1d.weight in each other's place"
+    (edit,) = (edit for edit in leaves(region()) if edit.says == says)
+    weight = of.slices.leaves[of.graph.leaves[name]]
+    key = next(size for size in _cuts(of) if sum(size) == len(weight))[0]
+    exchanged = np.concatenate([weight[key : 2 * key], weight[:key], weight[2 * key :]])
+    weights = {**dict(weights_of(of.golden, CHECKPOINTS)), name: exchanged}
+    loaded = network(of.golden, of.candidate, weights)
+    np.testing.assert_allclose(region().edited(edit), region(of=loaded).base[region().value], rtol=1e-9, atol=1e-12)
+
+
+def _cuts(of: Network) -> list[tuple[int, ...]]:
+    cuts = (node.operands[1] for node in of.graph.nodes if node.op.startswith("split_with_sizes"))
+    return [cut for cut in cuts if isinstance(cut, tuple) and len(cut) == 3]
+
+
 # Hugging Face's rule with one mistake, in both of its forms: what a port has that runs its step for each token.
 
 
@@ -201,6 +271,44 @@ def test_a_mistake_in_the_rule_itself_is_named_by_modules_alone(
     (fault,) = faults_of(lambda model: None, tmp_path)
     name, says = RULES[step]
     assert fault.explanations[0].name == name and says in fault.explanations[0].says, fault.explanations[:1]
+
+
+def forgets(query: Any, key: Any, value: Any, g: Any, beta: Any, **named: Any) -> Any:
+    """The rule of a prompt in chunks of four slots that begin with a state of zeros each."""
+    repeated, at = value.shape[2] // query.shape[2], iter(range(value.shape[1]))
+    query, key = (x.repeat_interleave(repeated, 2) for x in (query, key))
+
+    def step(state: Any, q: Any, k: Any, v: Any, decay: Any, beta: Any) -> Any:
+        state = state * decay[..., None, None] * (next(at) % 4 > 0)
+        state = written(state, k, v - read_(state, k), beta)
+        return state, read_(state, q)
+
+    return by_tokens(query, key, value, g, beta, named.get("initial_state"), step)
+
+
+def loses_one(hidden: Any, state: Any, *more: Any, **named: Any) -> Any:
+    """A convolution of a token whose state has one input fewer."""
+    state[..., :2] = 0
+    return CONVOLUTION(hidden, state, *more, **named)
+
+
+CONVOLUTION: Any = modeling_qwen3_next.causal_conv1d_update
+OF_STATES = {
+    "torch_chunk_gated_delta_rule": (forgets, f"{AGAIN.format(4)}, padding counted"),
+    "causal_conv1d_update": (loses_one, "has 1 of the earlier inputs of a convolution fewer: zeros for the oldest"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("function", OF_STATES)
+def test_a_mistake_of_states_is_named_by_modules_alone(
+    function: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mistake, says = OF_STATES[function]
+    monkeypatch.setattr(modeling_qwen3_next, function, mistake)
+    (fault,) = faults_of(lambda model: None, tmp_path)
+    best = fault.explanations[0]
+    assert best.name == "edit.state" and best.says.startswith(says) and best.reproduced == best.of, best
 
 
 @pytest.mark.slow

@@ -5,7 +5,7 @@ A delta rule's prefill is a thousand ops that no port writes alike; its step is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of
+from qwen3_parity.diagnosis.edits.beside import changes_of
+from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
@@ -25,6 +26,19 @@ _SAME = 1e-6
 
 Values = dict[int, Any]
 """What a token's ops read and make, by value of the step that they are."""
+
+
+@dataclass(frozen=True)
+class Between(Edit):
+    """What becomes of states between chunks of `size` tokens of a longer input, by their names with numbers open.
+
+    Tokens are counted in each row behind its padding, or with it. `stored`: behind the last of a step, too.
+    """
+
+    size: int = 1
+    states: Mapping[str, Callable[[Array], Array]] = field(default_factory=dict)
+    with_padding: bool = False
+    stored: bool = False
 
 
 @dataclass
@@ -68,24 +82,28 @@ class Recurrence:
         self, env: Mapping[int, Any], step: int, edit: Edit | None, numbers: Numbers = TRUTH
     ) -> Iterator[tuple[Values, Sequence[Array]]]:
         """Each token's values, and the states behind it; see `run`."""
-        every = edit.changes.items() if edit is not None else ()
-        changes = {value: (site, change) for site, change in every for value in self.body.at(site)}
+        changes = {} if edit is None else changes_of(self.body, edit)
         inputs = [self._read(env, value) for value in self._at(self.inputs, step)]
         here, before = self._at(self.inputs, self.step), self._at(self.states, self.step - 1)
         states: Sequence[Array] = self._zeros
         if step:
             states = [self._read(env, value) for value in self._at(self.states, step - 1)]
-        plain = self._plain(inputs) if changes and not step and numbers is TRUTH else None
+        between = edit if isinstance(edit, Between) else None
+        plain = self._plain(inputs) if (changes or between) and not step and numbers is TRUTH else None
+        begun = between is None
         tokens = [self.split(x, name, step) for x, name in zip(inputs, self.inputs, strict=True)]
         for number, token in enumerate(zip(*tokens, strict=True)):
             values = {**self._start, **dict(zip((*here, *before), (*token, *states), strict=True))}
             order = self.body.order
             if plain is not None:  # what does not follow from the edit is as it was
                 values = {**plain[number], **values}
-                order = self.body.downstream([*changes, *(before if number else ())])
+                order = self.body.downstream([*changes, *(before if number and begun else ())])
             self.body.compute(order, values, changes, numbers)
             after = [values[value] for value in self._at(self.states, self.step)]
             states = after if step else self._without_padding(number, states, after)
+            if between is not None:
+                states, changed = self._behind(between, number, step, states)
+                begun = begun or changed
             yield values, states
 
     def split(self, x: Array, name: str, step: int) -> list[Array]:
@@ -136,7 +154,7 @@ class Recurrence:
         return self._held[1]
 
     @cached_property
-    def _padding(self) -> Array | None:
+    def padding(self) -> Array | None:
         """Bool `[batch, key]`, the tokens that are padding; None where there is none."""
         mask = self.network.golden.get("input.attention_mask", 0)
         return None if mask is None or mask.array.ndim != 2 or mask.array.all() else mask.array == 0
@@ -146,11 +164,39 @@ class Recurrence:
 
         Chunks mask what comes out of a convolution; a step knows no padding, and a bias would go into its state.
         """
-        if self._padding is None:
+        if self.padding is None:
             return after
-        padding = self._padding[:, number]
+        padding = self.padding[:, number]
         rows = [padding.reshape(-1, *[1] * (x.ndim - 1)) for x in after]
         return [np.where(row, x, y) for row, x, y in zip(rows, before, after, strict=True)]
+
+    def _behind(
+        self, between: Between, number: int, step: int, states: Sequence[Array]
+    ) -> tuple[Sequence[Array], bool]:
+        """The states that are handed on behind a token, and whether a chunk ends there in some row."""
+        rows = self._ends(between, number, step)
+        return (states, False) if rows is None else (self._with(between, rows, states), True)
+
+    def _ends(self, between: Between, number: int, step: int) -> Array | None:
+        """Bool by row, behind which token of a step a chunk ends; None where none does."""
+        batch = self._batch
+        is_last = number + 1 == self.network.golden.case.steps[step]
+        if is_last:
+            return np.full(batch, True) if between.stored else None
+        counted_to, is_real = np.full(batch, number + 1), np.full(batch, True)
+        if self.padding is not None and not step and not between.with_padding:
+            counted_to, is_real = (~self.padding[:, : number + 1]).sum(1), ~self.padding[:, number]
+        rows = is_real & (counted_to % between.size == 0)
+        return rows if rows.any() else None
+
+    def _with(self, between: Between, rows: Array, states: Sequence[Array]) -> list[Array]:
+        """States with what becomes of them in some rows."""
+        every = list[Array]()
+        for name, x in zip(self.states, states, strict=True):
+            change = between.states.get(opened(name))
+            here = rows.reshape(-1, *[1] * (x.ndim - 1))
+            every.append(x if change is None else np.where(here, change(x), x))
+        return every
 
     @property
     def _batch(self) -> int:
@@ -189,8 +235,24 @@ def recurrences(region: Region) -> Iterator[Recurrence]:
     for layer in dict.fromkeys(map(numbers_of, states)):
         of_layer = tuple(name for name in states if numbers_of(name) == layer)
         recurrence = _of_layer(network, step, of_layer, taps, inside)
-        if recurrence is not None and recurrence.gives(region.base, 0):
+        if recurrence is not None and recurrence.gives(_computed(region), 0):
             yield recurrence
+
+
+def _computed(region: Region) -> dict[int, Any]:
+    """What a region makes of recorded values, which may be wrong themselves."""
+    return {value: region.base[value] for value in region.order}
+
+
+def of_step(network: Network, key: tuple[str, int]) -> Recurrence | None:
+    """That of a tap's layer in a step of one token, whatever was recorded; None where the layer has none."""
+    graph, (name, step) = network.graph, key
+    if not step or network.golden.case.steps[step] != 1 or network.golden.case.steps[0] == 1:
+        return None
+    taps = {tap: value for (tap, number), value in graph.taps.items() if number == step and graph.node(value)}
+    states = (tap for tap in taps if tap.startswith(_CACHE) and _stays(network, tap, step))
+    of_layer = tuple(tap for tap in states if numbers_of(tap) == numbers_of(name))
+    return _of_layer(network, step, of_layer, taps, taps) if of_layer else None
 
 
 def _of_layer(

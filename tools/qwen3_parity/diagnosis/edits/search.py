@@ -12,10 +12,11 @@ from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.of_experts import of_experts
 from qwen3_parity.diagnosis.edits.pairs import beside, pairs
-from qwen3_parity.diagnosis.edits.recurring import recurring
+from qwen3_parity.diagnosis.edits.recurring import in_tokens, recurring
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike, in_later_steps, single
 from qwen3_parity.diagnosis.edits.solved import solved
+from qwen3_parity.diagnosis.edits.states_read import states_read
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
@@ -30,6 +31,8 @@ _BEST = 24
 """Edits that are tried on more than the first tap."""
 _ALL, _MUCH = 0.9, 0.3
 """The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
+_KNOWN = 2
+"""Mistakes of other places that a second one is looked for beside: the latest."""
 _LONG, _NEAR = 400, 0.1
 """Of a region of so many ops, unrolled loops among them, those edits come first that this part of it follows."""
 
@@ -89,11 +92,12 @@ def search(
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
     taps = _Taps((first, *others), passing, until, late)
-    alone, fitting, said = taps, list[Fitting](), set[tuple[str, str]]()
+    alone, fitting, said, tried = taps, list[Fitting](), set[tuple[str, str]](), set[str]()
     for edits in _stages(first, known, taps.from_step) if new else (known,):
         if any(each.said.whole and not each.is_nonsense for each in fitting):
             alone = replace(taps, until=int(_ALONE * until))
         fitting = _with(fitting, edits, first, alone, said)
+        fitting = _in_tokens(fitting, taps, tried)
         if alone.over() or _is_all_explained(fitting):
             break
     if new and not taps.over():
@@ -148,6 +152,17 @@ def _with(
         if taps.over() or _is_unrivalled(every):
             break
     return every
+
+
+def _in_tokens(fitting: Sequence[Fitting], taps: _Taps, tried: set[str]) -> list[Fitting]:
+    """What fits, and the best of later steps in the tokens of the first one, where it leaves that wrong."""
+    best = next((each for each in fitting if not each.is_nonsense), None)
+    left = [] if best is None else [x for x in taps.wrong if not x.region.key[1] and x.region.key not in best.said.taps]
+    if best is None or not left or best.edit.says in tried or any(not step for _, step in best.said.taps):
+        return list(fitting)
+    tried.add(best.edit.says)
+    at = min(left, key=lambda target: len(target.region.order))
+    return _with(fitting, in_tokens(best.edit, at.region), at, taps, set())
 
 
 def _besides(fitting: Sequence[Fitting], taps: _Taps, said: set[tuple[str, str]]) -> Iterator[Fitting]:
@@ -210,16 +225,18 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
         yield in_later_steps(_plain(every), step)
     if len(region.order) < _LONG:
         yield [*_plain(every), *solved(first, step), *of_experts(first)]
-        yield from _further(every, first, single(every, region))
-        of_tokens, in_one_place = recurring(region)
+        yield states_read(first)
+        yield _beside_known(first, known, _plain(every))
+        of_tokens, in_one_place = recurring(region, step)
         yield _plain(of_tokens)
+        yield from _further(every, first, single(every, region))
         yield from _further(of_tokens, first, in_one_place)
         yield pairs(first, _plain(every))
         return
     is_near = [_is_near(edit, region) for edit in every]
     near, far = ([edit for edit, x in zip(every, is_near, strict=True) if x == side] for side in (True, False))
     alone = (edit for edit in single(every, region) if _is_near(edit, region))
-    of_tokens, in_one_place = recurring(region)
+    of_tokens, in_one_place = recurring(region, step)
     yield [*_plain(near), *of_experts(first)]
     behind = [alone, _plain(of_tokens)]  # cheap where few ops follow what a recurrence gives
     yield from reversed(behind) if of_tokens and _is_near(of_tokens[0], region) else behind
@@ -227,6 +244,13 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     yield from _further([edit for edit in of_tokens if isinstance(edit, Free)], first, ())
     yield _plain(far)
     yield from _further(far, first, single(far, region))
+
+
+def _beside_known(first: Target, known: Sequence[Edit], every: Sequence[Edit]) -> Iterator[Edit]:
+    """A mistake of another place that changes this tap, too, and does not give it, with another one beside it."""
+    for edit in known[-_KNOWN:]:
+        if not edit.parts and first.predicted(edit) is not None:
+            yield from beside(edit, every)
 
 
 def _is_near(edit: Edit | Free, region: Region) -> bool:

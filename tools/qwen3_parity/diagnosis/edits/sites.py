@@ -29,6 +29,8 @@ def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:
     """Where an operand comes from, as far as that is the same wherever the line runs: an op of the same function."""
     if isinstance(operand, Ref):  # before tuples: it is one
         maker = graph.node(operand.value)
+        if operand.value in graph.states:  # the function made it in the step before
+            return ""
         if maker is None:  # steps cut all inputs in one line
             return f"leaf {graph.inputs[operand.value]}" if operand.value < len(graph.inputs) else "leaf"
         last = maker.lines[-1] if maker.lines else None

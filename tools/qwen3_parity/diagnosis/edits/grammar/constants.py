@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
@@ -33,6 +35,8 @@ _TOO_SMALL = (-5.0, -20.0)
 """Numbers that hide a key in part."""
 _ENDLESS = 10**6
 """A length beyond any case's: no window."""
+_LEAST, _MOST = "min", "max"
+"""What the keys of a config's bounds have in them."""
 _LARGEST = 1e30
 """Numbers from here on are infinities."""
 
@@ -84,9 +88,11 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
 
 
 def _bounds(region: Region) -> Iterator[Edit]:
-    """A clamp with a bound less, or with the one that it lacks: the other's negative."""
+    """A clamp with a bound less, or with the one that it lacks: the other's negative; one too many for a softplus."""
     for site, places in region.sites.items():
         node = region.node(places[0])
+        if node is not None and short(node.op) == "softplus":
+            yield from _clamped(region, site, line_of(region, places[0]))
         if node is None or short(node.op) != "clamp":
             continue
         line, low, high = line_of(region, places[0]), *(*node.operands[1:], None, None)[:2]
@@ -97,6 +103,24 @@ def _bounds(region: Region) -> Iterator[Edit]:
             elif bound is None and isinstance(facing, int | float) and facing:
                 says = f"clamps {side} too, at {number(-facing)}"
                 yield Edit("edit.constant", says, PLAIN, {site: _bound(slot, -facing)}, line)
+
+
+def _clamped(region: Region, site: Site, line: Written | None) -> Iterator[Edit]:
+    """A result between the numbers of the config that are called its least and its most, or on one side alone."""
+    config = config_numbers(region.network.config)
+    for key, least in config.items():
+        most = config.get(key.replace(_LEAST, _MOST)) if _LEAST in key else None
+        if most is not None and least < most:
+            for low, high in ((least, most), (least, np.inf), (-np.inf, most)):
+                keys = [f"{number(x)} ({name})" for x, name in ((low, key), (high, key.replace(_LEAST, _MOST)))
+                        if np.isfinite(x)]  # fmt: skip
+                says = f"clamps the result of {short(site.op)} at {' and '.join(keys)}"
+                change = _between(low, high)
+                yield Edit("edit.constant", says, PLAIN + 1, {site: change}, line)
+
+
+def _between(low: float, high: float) -> Change:
+    return lambda call: np.clip(call.plain(), low, high)
 
 
 def _bound(slot: int, value: float | None) -> Change:

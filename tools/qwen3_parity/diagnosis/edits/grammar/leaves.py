@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -17,17 +18,21 @@ from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import INTEGERS
+from qwen3_spec.graph import Graph
 
 _LARGEST = 1 << 22
 """Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
-_CHUNKS = (*range(2, 9), 16, 32, 64, 128, 256, 512)
+CHUNKS = (*range(2, 9), 16, 32, 64, 128, 256, 512)
 """Tokens of a prompt that are run at once."""
 _HEADS = 64
 """The most heads that rows are cut into."""
+_MOST_PARTS = 8
+"""The most parts of a split whose rows are exchanged."""
 
 
 def leaves(region: Region) -> Iterator[Edit]:
     """Every parameter as it could be loaded; every input and recorded value as it could be handed on."""
+    yield from _parts_exchanged(region)
     for site, places in reversed(region.sites.items()):
         value = places[0]
         if site.file or region.node(value) is not None:
@@ -133,6 +138,50 @@ def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iter
                 yield edit(how, _by(lambda w, a=axis, h=heads: _regrouped(w, a, h)), RARE)
 
 
+def _parts_exchanged(region: Region) -> Iterator[Edit]:
+    """Rows of a module's parameters in each other's place, by the parts that a split has of as many numbers."""
+    modules = dict[str, list[Site]]()
+    for site, places in region.sites.items():
+        if not site.file and places[0] in region.parameters:
+            modules.setdefault(site.op.rpartition(".")[0], []).append(site)
+    splits = _splits(region.network.graph)
+    for sites in modules.values():
+        for sizes in splits:
+            loaded = [site for site in sites if len(region.base[region.at(site)[0]]) == sum(sizes)]
+            for low, high in combinations(range(len(sizes)), 2) if loaded else ():
+                if sizes[low] == sizes[high]:
+                    names = " and ".join(of_site(site) for site in loaded)
+                    says = f"has rows of parts {low} and {high} of {len(sizes)} of {names} in each other's place"
+                    change, line = _by(_parts_of(sizes, low, high)), parameter_line(region, region.at(loaded[0])[0])
+                    yield Edit("edit.parameter", says, RARE, dict.fromkeys(loaded, change), line)
+
+
+def _splits(graph: Graph) -> list[tuple[int, ...]]:
+    """The sizes that values are cut into; a part that is cut again by those of its parts."""
+    cuts = (node.operands[1] for node in graph.nodes if node.op.startswith("split_with_sizes"))
+    sizes = {cut for cut in cuts if isinstance(cut, tuple) and all(isinstance(size, int) for size in cut)}
+    finer = {
+        (*cut[:place], *inner, *cut[place + 1 :])
+        for cut in sizes
+        for place, size in enumerate(cut)
+        for inner in sizes
+        if sum(inner) == size
+    }
+    return sorted(cut for cut in sizes | finer if 1 < len(cut) <= _MOST_PARTS)
+
+
+def _parts_of(sizes: Sequence[int], low: int, high: int) -> Callable[[Array], Array]:
+    order = [*range(len(sizes))]
+    order[low], order[high] = high, low
+    ends = np.cumsum(sizes)[:-1]
+
+    def exchanged(x: Array) -> Array:
+        parts = np.split(x, ends)
+        return np.concatenate([parts[part] for part in order])
+
+    return exchanged
+
+
 def _another(region: Region, site: Site, value: int) -> Iterator[Edit]:
     """Other parameters of the same shape: of the same layer, wherever, or of the same name in another layer.
 
@@ -215,7 +264,7 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
 def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
     """Positions that begin again at a number of the config, and experts one further in the circle of all."""
     base = np.asarray(region.base[region.at(site)[0]])
-    for size in _CHUNKS if base.ndim == 2 else ():
+    for size in CHUNKS if base.ndim == 2 else ():
         if size <= base.max():
             says = f"counts {name} from 0 again behind every {size} tokens of a prompt"
             yield Edit("edit.input", says, RARE, {site: _in_chunks(size)}, line)

@@ -11,6 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
 from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.states_read import without_oldest
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import EIGHT_BITS, INTEGERS, bfloat16, float16
@@ -24,6 +25,8 @@ _QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat",
 _HIDDEN, _MASKED = 1e30, 1e4
 ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
+_WINDOW = 8
+"""The most inputs that the state of a convolution has."""
 _MOVING = ("getitem", "_to_copy", "view", "type_as", "slice", "expand")
 """Ops that compute nothing: to leave them out is no mistake, or another one."""
 
@@ -157,6 +160,11 @@ def _of_cat(region: Region, node: Node, base: Array) -> Iterator[Changed]:
     yield from _of_joined(region, node, base)
     for part in range(min(len(node.operands[0]), 4)):
         yield Changed("edit.left_out", f"hides part {part} of cat", _hidden(part))
+    if base.ndim == 3 and _axis(node, base) == 2 and isinstance(node.operands[0][0], Ref):
+        held = np.shape(region.base[node.operands[0][0].value])[2]
+        for fewer in range(1, held - 1) if held <= _WINDOW else ():
+            says = f"has {fewer} of the earlier inputs of a convolution fewer: zeros for the oldest"
+            yield Changed("edit.state", says, without_oldest(fewer), RARE)
     if base.ndim > 2 and _axis(node, base) == base.ndim - 2:
         yield Changed("edit.cache", "has the slot before in the newest slot", _late)
         yield Changed("edit.cache", "has every slot one place on", _slots_moved(1))
