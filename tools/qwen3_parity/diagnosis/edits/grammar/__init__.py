@@ -8,6 +8,7 @@ from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.grammar.crossed import crossed
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
@@ -41,6 +42,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     values,
     at_once,
     layer_types,
+    crossed,
     blocks,
     fused,
     layouts,
