@@ -20,6 +20,7 @@ from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.pooling import pooling
+from qwen3_parity.diagnosis.edits.grammar.post_norms import post_norms
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
@@ -43,6 +44,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     at_once,
     layer_types,
     crossed,
+    post_norms,
     blocks,
     fused,
     layouts,

@@ -47,6 +47,7 @@ def constants(region: Region) -> Iterator[Edit | Free]:
     yield from _everywhere(region, config)
     yield from _bounds(region)
     yield from _counted(region)
+    yield from _narrower(region, config)
     for site, places in reversed(region.sites.items()):
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
@@ -120,6 +121,27 @@ def _counted(region: Region) -> Iterator[Edit]:
         if isinstance(operand, Ref) and _is_counted(region, operand.value):
             line = line_of(region, places[-1])
             yield Edit("edit.input", _RESTARTED, PLAIN + 1.5, {site: _from_0(slot)}, line)
+
+
+def _narrower(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
+    """A product that reads so many channels as another width of the config says: of a dense layer an expert's."""
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        read = node.operands[0] if node is not None and short(node.op) == "linear" else None
+        width = np.shape(region.base[read.value])[-1] if isinstance(read, Ref) else 0
+        for key, count in config.items():
+            if "size" in key and 1 < count < width:
+                says = f"reads the first {count} ({key}) of {width} channels alone in linear"
+                line = line_of(region, places[0])
+                yield Edit("edit.axis", says, PLAIN + 1, {site: _first(int(count))}, line)
+
+
+def _first(count: int) -> Change:
+    def change(call: Call) -> Any:
+        x = np.asarray(call.operands[0])
+        return call.plain(np.where(np.arange(x.shape[-1]) < count, x, 0.0), *call.operands[1:])
+
+    return change
 
 
 def _is_counted(region: Region, value: int) -> bool:

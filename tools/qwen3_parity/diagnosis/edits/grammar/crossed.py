@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.siblings import softmax
+from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
@@ -134,19 +135,8 @@ def _node(graph: Graph, operand: Any) -> Node | None:
     return graph.node(operand.value) if isinstance(operand, Ref) else None
 
 
-def _of(call: Call, value: int) -> Array:
-    """A value as the region has it, or as it is computed from what was recorded."""
-    region = call.region
-    if value in call.env:
-        return np.asarray(call.env[value], np.float64)
-    there = Region(region.network, value, region.key)
-    result = np.asarray(there.base[value] if there.order else region.network.slices.recorded[value], np.float64)
-    region.work += there.work
-    return result
-
-
 def _attend(call: Call, attention: _Attention, keys: Array, values: Array, mask: Array | None) -> Array:
-    queries = _of(call, attention.queries)
+    queries = value_of(call, attention.queries)
     keys, values = (np.repeat(x, queries.shape[1] // x.shape[1], 1) for x in (keys, values))
     scores = queries @ np.swapaxes(keys, -1, -2) * attention.scaling
     return np.asarray(softmax(scores if mask is None else scores + mask, -1) @ values)
@@ -161,7 +151,7 @@ def _unmasked(crosses: Mapping[int, _Attention]) -> Change:
     def change(call: Call, attention: _Attention) -> Array:
         if attention.mask is None:
             raise ValueError("nothing is hidden")
-        return _attend(call, attention, _of(call, attention.keys), _of(call, attention.values), None)
+        return _attend(call, attention, value_of(call, attention.keys), value_of(call, attention.values), None)
 
     return _changed(crosses, change)
 
@@ -178,10 +168,10 @@ def _before(every: Mapping[int, _Attention], value: int, attention: _Attention) 
 def _own(every: Mapping[int, _Attention], crosses: Mapping[int, _Attention], *, past: bool) -> Change:
     def change(call: Call, attention: _Attention) -> Array:
         steps = [each for end, each in crosses.items() if end <= call.value and each.module == attention.module]
-        parts = [_of(call, each.reads[0]) for each in (steps if past else steps[-1:])]
+        parts = [value_of(call, each.reads[0]) for each in (steps if past else steps[-1:])]
         x = np.concatenate(parts, 1)
         mask = _before(every, call.value, attention).mask
-        hidden = None if mask is None else _of(call, mask)[..., -x.shape[1] :]
+        hidden = None if mask is None else value_of(call, mask)[..., -x.shape[1] :]
         keys, values = (_projected(call, attention, place, x) for place in (1, 2))
         return _attend(call, attention, keys, values, hidden)
 
@@ -192,10 +182,10 @@ def _projected(call: Call, attention: _Attention, place: int, x: Array) -> Array
     """Keys or values of other hidden states, by heads."""
     graph = call.region.network.graph
     node = graph.node(attention.projections[place])
-    by_heads = np.shape(_of(call, (attention.keys, attention.values)[place - 1]))
+    by_heads = np.shape(value_of(call, (attention.keys, attention.values)[place - 1]))
     if node is None or short(node.op) != "linear" or len(by_heads) != _HEADS:
         raise ValueError("nothing is projected by heads")
-    weight, *bias = (_of(call, operand.value) for operand in node.operands[1:] if isinstance(operand, Ref))
+    weight, *bias = (value_of(call, operand.value) for operand in node.operands[1:] if isinstance(operand, Ref))
     flat = x @ weight.T + sum(bias)
     return np.swapaxes(flat.reshape(*flat.shape[:2], by_heads[1], by_heads[3]), 1, 2)
 
@@ -203,8 +193,8 @@ def _projected(call: Call, attention: _Attention, place: int, x: Array) -> Array
 def _selfs(every: Mapping[int, _Attention], crosses: Mapping[int, _Attention]) -> Change:
     def change(call: Call, attention: _Attention) -> Array:
         before = _before(every, call.value, attention)
-        hidden = None if before.mask is None else _of(call, before.mask)
-        return _attend(call, attention, _of(call, before.keys), _of(call, before.values), hidden)
+        hidden = None if before.mask is None else value_of(call, before.mask)
+        return _attend(call, attention, value_of(call, before.keys), value_of(call, before.values), hidden)
 
     return _changed(crosses, change)
 
@@ -214,7 +204,9 @@ def _of_layer(crosses: Mapping[int, _Attention], module: str) -> Change:
         if attention.module == module:
             return np.asarray(call.plain())
         there = next(each for each in crosses.values() if each.module == module)
-        keys, values = _of(call, there.keys), _of(call, there.values)
-        return _attend(call, attention, keys, values, None if attention.mask is None else _of(call, attention.mask))
+        keys, values = value_of(call, there.keys), value_of(call, there.values)
+        return _attend(
+            call, attention, keys, values, None if attention.mask is None else value_of(call, attention.mask)
+        )
 
     return _changed(crosses, change)
