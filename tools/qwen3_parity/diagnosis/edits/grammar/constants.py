@@ -56,27 +56,38 @@ def constants(region: Region) -> Iterator[Edit | Free]:
         for slot, value in _numbers(region, node):
             key = _key(value, config, text)
             tried = {NEUTRAL[op]} if op in NEUTRAL else set[float]()
-            if tried and value not in tried and _grows(region, node, slot):
-                yield Edit("edit.input", _RESTARTED, PLAIN + 1, {site: _put(slot, 0)}, line)
-            elif tried and value not in tried:
-                says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{key}"
-                change = _put(slot, type(value)(NEUTRAL[op]))
-                yield Edit("edit.left_out", says, PLAIN + 1, {site: change}, line)
+            if tried and value not in tried:
+                yield _left_out(region, site, slot, value, key)
             for constant, words in _likely(value, config):
                 if constant != value and constant not in tried and type(constant) is type(value):
                     tried.add(constant)
                     says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{key}"
                     yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
-            for narrow, rounded in ROUNDED if isinstance(value, float) and abs(value) < _LARGEST else ():
-                constant = float(rounded(np.array([value]))[0])
-                says = f"rounds {number(value)}{key} to {narrow}: {number(constant)}"
-                if constant not in (value, 0):
-                    yield Edit("edit.rounded", says, PLAIN + 1, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
+                for narrow, constant in _narrow(value):
+                    says = f"rounds {number(value)}{key} to {narrow}: {number(constant)}"
+                    yield Edit("edit.rounded", says, PLAIN + 1, {site: _put(slot, constant)}, line)
                 words = f"{_verb(node)} {{}} for {number(value)}{key}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
             elif isinstance(value, float) and value < 0:
                 yield Free(_fitted(site, slot, f"hides by {{}}, not by {number(value)}", line), _TOO_SMALL, None)
+
+
+def _left_out(region: Region, site: Site, slot: int | str, value: float, key: str) -> Edit:
+    """A number that is not added, or no factor; the length of the past, which is another in every step."""
+    (place, *_), line = region.sites[site], line_of(region, region.sites[site][0])
+    node = region.node(place)
+    if node is not None and _grows(region, node, slot):
+        return Edit("edit.input", _RESTARTED, PLAIN + 1, {site: _put(slot, 0)}, line)
+    op = "" if node is None else short(node.op)
+    says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{key}"
+    return Edit("edit.left_out", says, PLAIN + 1, {site: _put(slot, type(value)(NEUTRAL[op]))}, line)
+
+
+def _narrow(value: float) -> Iterator[tuple[str, float]]:
+    """A number as narrower types hold it, by their names; not where it is the same, or nothing."""
+    every = ((narrow, float(rounded(np.array([value]))[0])) for narrow, rounded in ROUNDED)
+    yield from ((narrow, constant) for narrow, constant in every if constant not in (value, 0))
 
 
 def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:

@@ -34,7 +34,7 @@ class _Attention(NamedTuple):
     values: int
     mask: int | None
     scaling: float
-    projections: tuple[int, int, int]
+    projections: tuple[int, ...]
     reads: tuple[int, int]
 
     @property
@@ -56,7 +56,7 @@ def crossed(region: Region) -> Iterator[Edit]:
         yield Edit("edit.mask", says, PLAIN + 0.5, {site: _unmasked(crosses)}, line)
         for tokens, past in (("all tokens so far", True), ("the tokens of each step alone", False)):
             says = f"makes the keys and values of {name} of the decoder's states, as its queries, over {tokens}"
-            yield Edit("edit.reads", says, PLAIN + 1, {site: _own(every, crosses, past=past)}, line)
+            yield Edit("edit.reads", says, PLAIN + 1, {site: _of_states(every, crosses, past=past)}, line)
         says = f"reads the keys and values of the self-attention before it in {name}"
         yield Edit("edit.reads", says, PLAIN + 1, {site: _selfs(every, crosses)}, line)
         for module in dict.fromkeys(each.module for each in crosses.values()):
@@ -90,27 +90,30 @@ def _attention(graph: Graph, node: Node) -> _Attention | None:
         probs = _node(graph, probs.operands[0])
     if probs is None or short(probs.op) != "softmax":
         return None
+    scores, mask, scaling = _scores(graph, probs)
+    turned = None if scores is None else _node(graph, scores.operands[1])
+    if scores is None or turned is None or short(turned.op) != "transpose":
+        return None
+    values = [_value(each) for each in (scores.operands[0], turned.operands[0], node.operands[1])]
+    projected = [_projection(graph, value) for value in values if value is not None]
+    reads = [_value(each.operands[0]) for _, each in projected if each is not None]
+    known = [value for value in (*values, *reads) if value is not None]
+    if len(reads) < len(values) or len(known) < len(values) + len(reads):
+        return None
+    ends = tuple(end for end, _ in projected)
+    return _Attention(node.module, known[0], known[1], known[2], mask, scaling, ends, (known[3], known[4]))
+
+
+def _scores(graph: Graph, probs: Node) -> tuple[Node | None, int | None, float]:
+    """The product of queries and keys that a softmax is taken of, the mask that is added, and its factor."""
     scores, mask, scaling = _node(graph, probs.operands[0]), None, 1.0
     while scores is not None and short(scores.op) in ("to_copy", "add", "mul"):
         if short(scores.op) == "add":
             mask = _value(scores.operands[1])
-        elif short(scores.op) == "mul" and isinstance(scores.operands[1], float):
+        elif isinstance(scores.operands[1], float):
             scaling *= scores.operands[1]
         scores = _node(graph, scores.operands[0])
-    if scores is None or short(scores.op) not in ("matmul", "bmm"):
-        return None
-    turned, queries, values = _node(graph, scores.operands[1]), _value(scores.operands[0]), _value(node.operands[1])
-    keys = None if turned is None or short(turned.op) != "transpose" else _value(turned.operands[0])
-    if keys is None or queries is None or values is None:
-        return None
-    projected = [_projection(graph, value) for value in (queries, keys, values)]
-    ends = [value for value, each in projected if each is not None]
-    reads = [_value(each.operands[0]) for _, each in projected if each is not None]
-    if len(ends) < len(projected) or reads[0] is None or reads[1] is None:
-        return None
-    return _Attention(
-        node.module, queries, keys, values, mask, scaling, (ends[0], ends[1], ends[2]), (reads[0], reads[1])
-    )
+    return (scores if scores is not None and short(scores.op) in ("matmul", "bmm") else None), mask, scaling
 
 
 def _projection(graph: Graph, value: int) -> tuple[int, Node | None]:
@@ -165,7 +168,7 @@ def _before(every: Mapping[int, _Attention], value: int, attention: _Attention) 
     return near[-1]
 
 
-def _own(every: Mapping[int, _Attention], crosses: Mapping[int, _Attention], *, past: bool) -> Change:
+def _of_states(every: Mapping[int, _Attention], crosses: Mapping[int, _Attention], *, past: bool) -> Change:
     def change(call: Call, attention: _Attention) -> Array:
         steps = [each for end, each in crosses.items() if end <= call.value and each.module == attention.module]
         parts = [value_of(call, each.reads[0]) for each in (steps if past else steps[-1:])]
