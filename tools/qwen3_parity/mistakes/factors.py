@@ -78,10 +78,13 @@ _KEYS = {
     "layers": "num_hidden_layers",
 }
 """The sizes that a factor is made of, by the keys of a configuration."""
+_WIDTHS = ("d_model", "n_embd")
+"""What older configurations call the width."""
 
 
 def _sizes(config: Mapping[str, Any]) -> dict[str, int]:
     known = {name: config.get(key) for name, key in _KEYS.items()}
+    known |= {key: config[key] for key in _WIDTHS if key in config and known["hidden_size"] is None}
     heads, kv_heads = known["heads"], known["kv_heads"]
     if isinstance(heads, int) and isinstance(kv_heads, int) and kv_heads > 0:
         known["groups"] = heads // kv_heads

@@ -64,6 +64,7 @@ def common(longest: int, scaling: RopeScaling) -> tuple[Row, ...]:
         ("ignored", "leaves every frequency plain: rope_scaling is not used", with_numbers(factor=1.0), PLAIN),
         ("all_divided", "divides every frequency by the factor (linear interpolation, no ramp)", by_ramp(lambda i, c: i >= 0), PLAIN),
         ("factor", f"divides by max_position_embeddings / original_max_position_embeddings = {ratio:g}, not by the factor {factor:g}", with_numbers(factor=ratio), PLAIN),
+        *(("factor", f"divides by {words} the factor, {by * factor:g}, not by {factor:g}", with_numbers(factor=by * factor), PLAIN) for by, words in ((2, "twice"), (0.5, "half"))),
         ("factor", "divides by the square of the factor", with_numbers(factor=factor**2), PLAIN),
         ("factor", "divides by the root of the factor", with_numbers(factor=factor**0.5), PLAIN),
         ("factor", "multiplies by the factor where it should divide", with_numbers(factor=1 / factor), PLAIN),

@@ -217,6 +217,24 @@ def test_what_no_edit_gives_has_no_name(tmp_path: Path) -> None:
     assert diagnosis.faults and not any(fault.explanations for fault in diagnosis.faults)
 
 
+@pytest.mark.parametrize("level", ["modules", "layers"])
+def test_a_factor_of_one_loaded_weight_is_told_of_that_parameter(level: str, tmp_path: Path) -> None:
+    model = network()
+    model.model.layers[1].self_attn.o_proj.weight.data *= 1.05
+    (fault,) = diagnosed(model, tmp_path, level).faults
+    assert [said.says.partition(", at ")[0] for said in fault.explanations] == [
+        "has layers.*.self_attn.o_proj.weight, which was not loaded as the checkpoint has it, multiplied by 1.05"
+    ]
+
+
+def test_a_dense_layer_of_an_experts_width_is_told(tmp_path: Path) -> None:
+    model = network()
+    width, product = model.config.moe_intermediate_size, model.model.layers[1].mlp.down_proj
+    product.register_forward_pre_hook(lambda _, args: (args[0] * (torch.arange(args[0].shape[-1]) < width),))
+    said = [each.says for fault in diagnosed(model, tmp_path).faults for each in fault.explanations]
+    assert said and all(f"reads the first {width} (moe_intermediate_size) of" in each for each in said)
+
+
 def test_an_honest_run_is_never_searched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(by_graph, "explain", lambda *_, **__: pytest.fail("nothing is wrong"))
     assert not diagnosed(network(), tmp_path).faults

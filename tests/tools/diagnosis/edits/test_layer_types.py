@@ -63,6 +63,7 @@ MISTAKES: dict[str, tuple[Callable[[Any], None], str, str]] = {
     ),
     "base": (frequencies(SLIDING, of_base(5e5)), "edit.constant", "has rope_theta 500000 for 7000"),
     "scaling": (frequencies(SLIDING, lambda f: f / 4), "edit.fitted", "by 4 (rope_parameters.full_attention.factor)"),
+    "twice the factor": (frequencies(FULL, lambda f: f / 2), "edit.constant", "by 8 for 4 (rope_parameters.full"),
     "base times factor": (frequencies(FULL, of_base(28e4)), "edit.constant", "has rope_theta 280000 ("),
 }  # fmt: skip
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from by_taps import firsts, golden
@@ -21,6 +23,10 @@ TOLD = {
     "yarn.ignored: leaves every frequency plain, and leaves the attention factor out": (PLAIN, 1.0),
     "yarn.ignored: leaves every frequency plain: rope_scaling is not used": (PLAIN, YARN.attention_factor),
     "yarn.attention_factor: leaves the attention factor out, in cos and sin": (RIGHT, 1.0),
+    "yarn.factor: divides by twice the factor, 16, not by 8": (
+        ops.inv_freq.forward(2 * PAIRS, THETA, replace(YARN, factor=2 * FACTOR)),
+        YARN.attention_factor,
+    ),
     "yarn.all_divided: divides every frequency by the factor": (PLAIN / FACTOR, YARN.attention_factor),
 }
 

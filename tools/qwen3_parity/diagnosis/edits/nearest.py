@@ -49,5 +49,20 @@ def _is_of(call: Call, value: int, site: Site) -> bool:
     return numbers_of(f"{node.module}.") == numbers_of(f"{here.module}.") and site_of(node, graph) == site
 
 
+def value_of(call: Call, value: int) -> Array:
+    """Any value of the graph: as the call has it, as it was recorded or stored, or computed from that."""
+    region = call.region
+    if value in call.env:
+        return np.asarray(call.env[value])
+    slices = region.network.slices
+    for known in (slices.recorded, slices.leaves):
+        if value in known:
+            return np.asarray(known[value])
+    return _computed(call, value)
+
+
 def _computed(call: Call, value: int) -> Array:
-    return np.asarray(Region(call.region.network, value, call.region.key).base[value])
+    there = Region(call.region.network, value, call.region.key)
+    result = np.asarray(there.base[value])
+    call.region.work += there.work
+    return result

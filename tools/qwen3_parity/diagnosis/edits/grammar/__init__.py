@@ -8,6 +8,7 @@ from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.grammar.crossed import crossed
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
@@ -19,6 +20,7 @@ from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.grammar.pooling import pooling
+from qwen3_parity.diagnosis.edits.grammar.post_norms import post_norms
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
@@ -41,6 +43,8 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     values,
     at_once,
     layer_types,
+    crossed,
+    post_norms,
     blocks,
     fused,
     layouts,

@@ -12,8 +12,9 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site, Wr
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
+from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_parity.slices.source import text_of
-from qwen3_spec.graph import Node
+from qwen3_spec.graph import Node, Ref
 
 _OPS = frozenset(
     {
@@ -37,6 +38,7 @@ _ENDLESS = 10**6
 """A length beyond any case's: no window."""
 _LEAST, _MOST = "min", "max"
 """What the keys of a config's bounds have in them."""
+_RESTARTED = "has positions from 0 again, without the past's length, in every step but the first"
 _LARGEST = 1e30
 """Numbers from here on are infinities."""
 
@@ -46,28 +48,48 @@ def constants(region: Region) -> Iterator[Edit | Free]:
     config = config_numbers(region.network.config)
     yield from _everywhere(region, config)
     yield from _bounds(region)
+    yield from _counted(region)
+    yield from _narrower(region, config)
     for site, places in reversed(region.sites.items()):
         node, line = region.node(places[0]), line_of(region, places[0])
         if node is None or short(node.op) not in _OPS:
             continue
         op, text = short(node.op), "" if line is None else text_of(line.line, region.network.golden)
-        for slot, value in _numbers(node):
+        for slot, value in _numbers(region, node):
             key = _key(value, config, text)
             tried = {NEUTRAL[op]} if op in NEUTRAL else set[float]()
             if tried and value not in tried:
-                says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{key}"
-                change = _put(slot, type(value)(NEUTRAL[op]))
-                yield Edit("edit.left_out", says, PLAIN + 1, {site: change}, line)
+                yield _left_out(region, site, slot, value, key)
             for constant, words in _likely(value, config):
                 if constant != value and constant not in tried and type(constant) is type(value):
                     tried.add(constant)
                     says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{key}"
                     yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
+                for narrow, constant in _narrow(value):
+                    says = f"rounds {number(value)}{key} to {narrow}: {number(constant)}"
+                    yield Edit("edit.rounded", says, PLAIN + 1, {site: _put(slot, constant)}, line)
                 words = f"{_verb(node)} {{}} for {number(value)}{key}"
                 yield Free(_fitted(site, slot, words, line), (1.1 * value or 1e-6,), value)
             elif isinstance(value, float) and value < 0:
                 yield Free(_fitted(site, slot, f"hides by {{}}, not by {number(value)}", line), _TOO_SMALL, None)
+
+
+def _left_out(region: Region, site: Site, slot: int | str, value: float, key: str) -> Edit:
+    """A number that is not added, or no factor; the length of the past, which is another in every step."""
+    (place, *_), line = region.sites[site], line_of(region, region.sites[site][0])
+    node = region.node(place)
+    if node is not None and _grows(region, node, slot):
+        return Edit("edit.input", _RESTARTED, PLAIN + 1, {site: _put(slot, 0)}, line)
+    op = "" if node is None else short(node.op)
+    says = f"leaves out {op} {'by' if op in ('mul', 'div') else 'of'} {number(value)}{key}"
+    return Edit("edit.left_out", says, PLAIN + 1, {site: _put(slot, type(value)(NEUTRAL[op]))}, line)
+
+
+def _narrow(value: float) -> Iterator[tuple[str, float]]:
+    """A number as narrower types hold it, by their names; not where it is the same, or nothing."""
+    every = ((narrow, float(rounded(np.array([value]))[0])) for narrow, rounded in ROUNDED)
+    yield from ((narrow, constant) for narrow, constant in every if constant not in (value, 0))
 
 
 def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
@@ -75,7 +97,7 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
     sites = dict[float, dict[Site, int | str]]()
     for site, places in region.sites.items():
         node = region.node(places[0])
-        for slot, value in _numbers(node) if node is not None and short(node.op) in _OPS else ():
+        for slot, value in _numbers(region, node) if node is not None and short(node.op) in _OPS else ():
             if isinstance(value, float) and value in config.values():
                 sites.setdefault(value, {})[site] = slot
     for value, slots in sites.items():
@@ -123,6 +145,54 @@ def _between(low: float, high: float) -> Change:
     return lambda call: np.clip(call.plain(), low, high)
 
 
+def _counted(region: Region) -> Iterator[Edit]:
+    """Positions that begin at 0 again in every step, for one who reads them: a mask may count on."""
+    for site, places in region.sites.items():
+        node = region.node(places[-1])
+        slot = {"embedding": 1, "add": 0}.get("" if node is None else short(node.op), -1)
+        operand = node.operands[slot] if node is not None and slot >= 0 else None
+        if isinstance(operand, Ref) and _is_counted(region, operand.value):
+            line = line_of(region, places[-1])
+            yield Edit("edit.input", _RESTARTED, PLAIN + 1.5, {site: _from_0(slot)}, line)
+
+
+def _narrower(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
+    """A product that reads so many channels as another width of the config says: of a dense layer an expert's."""
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        read = node.operands[0] if node is not None and short(node.op) == "linear" else None
+        width = np.shape(region.base[read.value])[-1] if isinstance(read, Ref) else 0
+        for key, count in config.items():
+            if "size" in key and 1 < count < width:
+                says = f"reads the first {count} ({key}) of {width} channels alone in linear"
+                line = line_of(region, places[0])
+                yield Edit("edit.axis", says, PLAIN + 1, {site: _first(int(count))}, line)
+
+
+def _first(count: int) -> Change:
+    def change(call: Call) -> Any:
+        x = np.asarray(call.operands[0])
+        return call.plain(np.where(np.arange(x.shape[-1]) < count, x, 0.0), *call.operands[1:])
+
+    return change
+
+
+def _is_counted(region: Region, value: int) -> bool:
+    """Whether a value is a count of positions: numbers in order, brought into a shape, or with a number added."""
+    node = region.node(value)
+    while node is not None and short(node.op) in ("add", "unsqueeze", "expand", "view", "to_copy"):
+        node = region.node(node.reads[0])
+    return node is not None and short(node.op) == "arange"
+
+
+def _from_0(slot: int) -> Change:
+    def change(call: Call) -> Any:
+        counts = np.asarray(call.operands[slot])
+        return call.plain(*call.operands[:slot], counts - counts[..., :1], *call.operands[slot + 1 :])
+
+    return change
+
+
 def _bound(slot: int, value: float | None) -> Change:
     """A clamp's operands with another bound."""
 
@@ -156,15 +226,35 @@ def _verb(node: Node) -> str:
     return "chooses" if short(node.op) == "topk" else "has"
 
 
-def _numbers(node: Node) -> Iterator[tuple[int | str, float]]:
-    """The numbers among an op's operands, by place or name; axes are none."""
+def _numbers(region: Region, node: Node) -> Iterator[tuple[int | str, float]]:
+    """The numbers among an op's operands, by place or name, those of a module's own among them; axes are none."""
     axes = {"slice": (1,), "topk": (2,), "roll": (2,)}.get(short(node.op), ())
     for slot, operand in enumerate(node.operands):
         if isinstance(operand, int | float) and not isinstance(operand, bool) and slot not in axes:
             yield slot, operand
+        elif isinstance(operand, Ref) and (stored := _stored(region, operand.value)) is not None:
+            yield slot, stored
     for name, operand in node.named.items():
         if isinstance(operand, int | float) and not isinstance(operand, bool) and name not in ("dim", "axis"):
             yield name, operand
+
+
+def _grows(region: Region, node: Node, slot: int | str) -> bool:
+    """Whether a whole number that is added in a line is another in every step: the length of the past."""
+    if short(node.op) != "add" or slot != 1 or not isinstance(node.operands[1], int):
+        return False
+    alike = (node.op, node.module, node.lines)
+    summands = [each.operands[1] for each in region.network.graph.nodes if (each.op, each.module, each.lines) == alike]
+    return len(set(map(str, summands))) == len(summands) > 1
+
+
+def _stored(region: Region, value: int) -> float | None:
+    """A number that a module has beside its parameters, in whatever type; None of any other value."""
+    node, base = region.node(value), np.asarray(region.base.get(value))
+    while node is not None and short(node.op) == "to_copy":
+        value = node.reads[0]
+        node = region.node(value)
+    return float(base) if value in region.names and base.dtype.kind == "f" and not base.ndim else None
 
 
 def _put(slot: int | str, value: float) -> Change:

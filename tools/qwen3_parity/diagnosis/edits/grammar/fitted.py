@@ -8,9 +8,9 @@ import numpy as np
 
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, parameter_line, recorded_line, short
 from qwen3_parity.mistakes.factors import named_by
-from qwen3_parity.mistakes.ranks import RARE
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 
 _SCALED = frozenset(
     {
@@ -26,12 +26,16 @@ _LARGEST_PARAMETER = 128
 
 def fitted(region: Region) -> Iterator[Free]:
     """Every op's result by a factor or a bound, every small parameter by a factor or a power."""
+    loaded = _loaded_otherwise(region)
     for site, places in reversed(region.sites.items()):
         node, base, line = region.node(places[0]), region.base[places[0]], line_of(region, places[0])
         if not isinstance(base, np.ndarray) or base.dtype.kind != "f":
             continue
         if node is None:
-            if base.size <= _LARGEST_PARAMETER and places[0] in region.names:
+            if not loaded.isdisjoint(region.names.get(place, "") for place in places):
+                words = f"has {of_site(site)}, which was not loaded as the checkpoint has it, multiplied by"
+                yield _scaled(region, site, words, parameter_line(region, places[0]), PLAIN + 1)
+            elif base.size <= _LARGEST_PARAMETER and places[0] in region.names:
                 yield _scaled(region, site, f"scales {of_site(site)} by", line)
                 if base.size > 1 and bool((base > 0).all()) and not site.op.endswith("inv_freq"):
                     yield _power_of(site, line)
@@ -63,11 +67,22 @@ def _power_of(site: Site, line: Written | None) -> Free:
     return Free(edit, (0.8, 1.2), 1.0)
 
 
-def _scaled(region: Region, site: Site, words: str, line: Written | None) -> Free:
+def _loaded_otherwise(region: Region) -> frozenset[str]:
+    """The parameters whose digests in the candidate's recording are not the golden's."""
+    network = region.network
+    stored = {(each.name, each.dtype): each.sha256 for each in network.golden.parameters if each.sha256}
+    return frozenset(
+        each.name
+        for each in network.candidate.parameters
+        if each.sha256 and each.sha256 != stored.get((each.name, each.dtype), each.sha256)
+    )
+
+
+def _scaled(region: Region, site: Site, words: str, line: Written | None, rank: Rank = RARE) -> Free:
     def edit(fit: float) -> Edit:
         of_config = named_by(fit, region.network.config)
         says = f"{words} {number(fit)}" + (f", that is {of_config}" if of_config not in ("", number(fit)) else "")
-        return Edit("edit.fitted", says, RARE if of_config else RARE + 1, {site: _times(fit)}, line)
+        return Edit("edit.fitted", says, rank if of_config else rank + 1, {site: _times(fit)}, line)
 
     return Free(edit, (1.3,), 1.0, _NO_FACTOR)
 

@@ -38,6 +38,9 @@ def frequencies(region: Region) -> Iterator[Edit | Free]:
             for by, words in ((1 / factor, "divides"), (factor, "multiplies")):
                 says = f"{words} {of_site(site)} by {number(factor)} ({key})"
                 yield Edit("edit.fitted", says, PLAIN + 1, {site: _times(by)}, line)
+            for by in (2.0, 0.5) if abs(values[0] * factor - 1) < _SAME else ():
+                says = f"divides {of_site(site)} by {number(by * factor)} for {number(factor)} ({key})"
+                yield Edit("edit.constant", says, PLAIN + 1, {site: _times(1 / by)}, line)
         yield _power_of(site, theta, line)
 
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written, numbers_of, opened
 from qwen3_parity.diagnosis.edits.grammar.activations import Activation
 from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
@@ -18,7 +18,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import INTEGERS
-from qwen3_spec.graph import Graph
+from qwen3_spec.graph import Graph, Ref
 
 _LARGEST = 1 << 22
 """Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
@@ -40,6 +40,7 @@ def leaves(region: Region) -> Iterator[Edit]:
         base, name, line = np.asarray(region.base[value]), of_site(site), line_of(region, value)
         if base.dtype.kind != "f":
             yield from _integers(site, base, name, line)
+            yield from _begun(region, site, name, line)
             yield from _wrapped(region, site, name, line)
         elif value in region.names:
             if base.size <= _LARGEST:
@@ -59,6 +60,9 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
 
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
+    bias = _bias_of(region, value)
+    if bias is not None:
+        yield edit(f"reads {name} without its bias", lambda call: call.operands[0] - _bias(call), PLAIN + 1)
     before = region.before(value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
@@ -86,6 +90,21 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
             if size % 2 == 0 and size > 2:
                 says = f"has the halves of {name} exchanged along axis {axis}"
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
+
+
+def _bias_of(region: Around, value: int) -> int | None:
+    """The bias of the projection that gives a recorded value."""
+    node = region.network.graph.node(value)
+    is_product = node is not None and node.op.startswith("linear") and len(node.operands) > 2
+    bias = node.operands[2] if is_product and node is not None else None
+    return bias.value if isinstance(bias, Ref) else None
+
+
+def _bias(call: Call) -> Array:
+    value = _bias_of(call.region, call.value)
+    if value is None:
+        raise ValueError("it has no bias here")
+    return np.asarray(call.region.network.slices.leaves[value], np.float64)
 
 
 def _run_on(function: Activation) -> Change:
@@ -259,6 +278,21 @@ def _integers(site: Site, base: Array, name: str, line: Written | None) -> Itera
         yield edit(f"has {name} of the position {side}", _by(lambda x, s=step: np.roll(x, s, 1)))
         yield edit(f"has {name} of the row {side}", _by(lambda x, s=step: np.roll(x, s, 0)))
     yield edit(f"has {name} reversed", _by(lambda x: np.flip(x, 1)))
+
+
+def _begun(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
+    """Ids that begin with another token of the config than the case's: the decoder's start."""
+    tokens = dict[int, list[str]]()
+    for key, value in region.network.config.items():
+        if key.endswith("_token_id") and isinstance(value, int):
+            tokens.setdefault(value, []).append(key)
+    for token, keys in tokens.items() if name.endswith("input_ids") else ():
+        says = f"begins {name} with {token} ({', '.join(keys)})"
+        yield Edit("edit.input", says, PLAIN + 1, {site: _by(lambda x, t=token: _first_is(x, t))}, line)
+
+
+def _first_is(x: Array, token: int) -> Array:
+    return np.concatenate([np.full_like(x[:, :1], token), x[:, 1:]], 1)
 
 
 def _wrapped(region: Region, site: Site, name: str, line: Written | None) -> Iterator[Edit]:
