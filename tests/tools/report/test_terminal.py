@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from rich.console import Group
+from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
 
 from qwen3_parity.cli import main
-from qwen3_parity.report import terminal
+from qwen3_parity.report import diagnoses, terminal
 
 COMMAND = "next: qwen3-parity diagnose --model /srv/models/qwen3 /srv/recordings/decoder/plain.pb"
 
@@ -78,3 +80,28 @@ def test_a_sentence_in_a_table_wraps_and_the_names_beside_it_do_not(
 def test_a_table_without_a_row_is_its_head(capsys: pytest.CaptureFixture[str]) -> None:
     terminal.show([Table("tap", "step", box=None)])
     assert capsys.readouterr().out.split() == ["tap", "step"]
+
+
+def test_places_with_the_same_mistake_are_said_once_and_each_by_itself_where_everything_is_asked_for(
+    seeded: Any,
+) -> None:
+    """Queries and keys of two layers are rotated alike."""
+    console = Console(width=200)
+    with console.capture() as text:
+        console.print(diagnoses.terminal(seeded.diagnosis))
+    said = text.get()
+    assert "2 places are wrong on their own inputs, all by one mistake" in said
+    assert said.count("rope.interleaved: ") == 1
+    assert "  the same at 1 more place, 15 of 15 taps: decoder.layers.*.self_attn.k_rope" in said
+    assert "decoder.layers.*.self_attn.q_rope and 1 more: rope.interleaved" in diagnoses.verdict(seeded.diagnosis)
+    with console.capture() as text:
+        console.print(diagnoses.terminal(seeded.diagnosis, every=True))
+    assert text.get().count("rope.interleaved: ") == 2
+
+
+def test_places_that_are_not_explained_wholly_by_the_same_stand_by_themselves(seeded: Any) -> None:
+    first, second = seeded.diagnosis.faults
+    (best, *more) = second.explanations
+    partly = replace(second, explanations=[replace(best, whole=best.of - 1), *more])
+    said = diagnoses.closing(replace(seeded.diagnosis, faults=[first, partly]))
+    assert "all by one mistake" not in said

@@ -32,13 +32,17 @@ FEW_BITS = "its numbers are in few bits"
 _TAPS = 16
 _FLIPS = 5
 _EACH = 4
+_PLACES = 12
 _CUT = "--budget cut the search; with more seconds, or on a faster machine, the answer may be another one"
 
 
 def verdict(diagnosis: Diagnosis) -> str:
     """One line: the verdict, and each place that is wrong with the mistake that it is most likely to be."""
     diagnosis = spoken(diagnosis, diagnosis.verdicts.case)
-    places = [f"{name(fault)}: {in_a_word(fault)}" for fault in diagnosis.faults]
+    places = [
+        f"{name(fault)}{f' and {len(others)} more' if others else ''}: {in_a_word(fault)}"
+        for fault, *others in _by_mistake(diagnosis.faults, together=True)
+    ]
     places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
@@ -60,8 +64,8 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
     parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
-    for fault in sorted(diagnosis.faults, key=in_few_bits):
-        parts += explained(fault, every=every)
+    for fault, *others in _by_mistake(sorted(diagnosis.faults, key=in_few_bits), together=not every):
+        parts += [*explained(fault, every=every), *([Text(f"  {_at_more(others)}")] if others else [])]
     parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
     parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
     parts += [Text(line) for line in diagnosis.meaning]
@@ -74,6 +78,25 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     elif verdicts.exit_code:
         parts += [Text(str(_beyond(problem, diagnosis))) for problem in verdicts.problems[: None if every else 3]]
     return Group(*parts)
+
+
+def _by_mistake(faults: Sequence[Explained], *, together: bool) -> list[list[Explained]]:
+    """Places that the same words explain wholly stand behind the first of them."""
+    groups = dict[object, list[Explained]]()
+    for number, fault in enumerate(faults):
+        best = next(iter(fault.explanations), None)
+        whole = together and fault.is_known and best is not None and best.whole == best.of and not fault.left
+        said = (best.name, best.says, best.fix) if whole and best is not None and not fault.numbers else number
+        groups.setdefault(said, []).append(fault)
+    return list(groups.values())
+
+
+def _at_more(faults: Sequence[Explained]) -> str:
+    """Where the mistake before is made, too."""
+    taps, shown = sum(len(fault.fault.wrong) for fault in faults), [name(fault) for fault in faults[:_PLACES]]
+    more = f" and {len(faults) - len(shown)} more" if len(faults) > len(shown) else ""
+    places = "place" if len(faults) == 1 else "places"
+    return f"the same at {len(faults)} more {places}, {taps} of {taps} taps: {', '.join(shown)}{more}"
 
 
 def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
@@ -113,7 +136,8 @@ def closing(diagnosis: Diagnosis) -> str:
         return f"every op that could be judged alone is right: {taps}"
     count = len(diagnosis.faults)
     are = "place is wrong on its own inputs" if count == 1 else "places are wrong on their own inputs"
-    return f"{count} {are}; {taps}"
+    by = ", all by one mistake" if count > 1 and len(_by_mistake(diagnosis.faults, together=True)) == 1 else ""
+    return f"{count} {are}{by}; {taps}"
 
 
 def name(fault: Explained) -> str:
