@@ -27,7 +27,9 @@ from qwen3_parity.slices.network import network
 
 LEVELS: Mapping[str, re.Pattern[str]] = {
     "modules": re.compile(""),
-    "layers": re.compile(r"(input\..*|logits|lm_head|\w+\.(embed\w*|\w*norm\w*|layers\.\d+))(\[\d+\])?$"),
+    "layers": re.compile(
+        r"(input\..*|logits|lm_head|((?!layers?\.|h\.)\w+\.)*(embed\w*|\w*norm\w*|(layers?|h)\.\d+))(\[\d+\])?$"
+    ),
 }
 """The names of the taps that are recorded."""
 

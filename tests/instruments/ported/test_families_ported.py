@@ -32,6 +32,25 @@ def row(name: str) -> Row:
     return next(row for row in rows() if row.name == name)
 
 
+@pytest.mark.parametrize(
+    ("tap", "is_there"),
+    [
+        ("model.layers.0", True),
+        ("layers.1", True),
+        ("model.encoder.text_model.layers.0", True),
+        ("bert.encoder.layer.0", True),
+        ("transformer.h.1", True),
+        ("model.norm", True),
+        ("logits", True),
+        ("model.layers.0.input_layernorm", False),
+        ("bert.encoder.layer.0.output", False),
+        ("layers.0.self_attn.q_norm", False),
+    ],
+)
+def test_of_layers_alone_their_results_are_recorded_wherever_they_stand(tap: str, is_there: bool) -> None:
+    assert bool(LEVELS["layers"].match(tap)) == is_there
+
+
 def test_every_row_stands_once_in_its_function_and_what_it_becomes_is_python() -> None:
     for mistake in rows():
         here = text(mistake)
