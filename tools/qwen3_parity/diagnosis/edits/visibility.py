@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,9 +45,9 @@ def visibility(region: Region, edit: Edit) -> Seen | None:
     before, after = max(changed, key=lambda mask: int((mask[0] != mask[1]).sum()))
     if _has_sink(region, attended) and before.shape[-2:] in attended:
         if np.array_equal(before[..., :-1], after[..., :-1]):
-            return Seen("the column beside the keys, a sink, is hidden", _reader(region))
+            return Seen("the column beside the keys, a sink, is hidden", _reader(region, edited))
         before, after = before[..., :-1], after[..., :-1]
-    return Seen(_says(before, after), _reader(region))
+    return Seen(_says(before, after), _reader(region, edited))
 
 
 def _has_sink(region: Region, attended: set[tuple[int, ...]]) -> bool:
@@ -119,13 +120,13 @@ def _hidden(before: Array) -> Iterator[tuple[str, Array]]:
     yield "visible keys are", ~oldest & (distance != 0)
 
 
-def _reader(region: Region) -> Line | None:
-    """The line that adds a mask to scores."""
-    for value in region.order:
-        node, base = region.node(value), region.base[value]
-        visible = _visible(base)
-        if node is None or visible is None or base.dtype.kind != "f" or visible.all():
+def _reader(region: Region, edited: Mapping[int, Any] | None) -> Line | None:
+    """The line that adds a mask to scores, which may hide something with the edit alone."""
+    for value, env in product(region.order, (region.base, edited or {})):
+        node, scores = region.node(value), env.get(value)
+        visible = _visible(scores)
+        if node is None or visible is None or scores.dtype.kind != "f" or visible.all():
             continue
-        if len(np.unique(base[visible])) > 1:  # a mask by itself has zeros alone
+        if len(np.unique(scores[visible])) > 1:  # a mask by itself has zeros alone
             return model_line(node)
     return None

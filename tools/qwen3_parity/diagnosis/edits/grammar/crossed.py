@@ -12,12 +12,16 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.siblings import softmax
 from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import caller_line, short
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_parity.slices.network import Network
 from qwen3_spec.graph import Graph, Node, Ref
 
 _MOVING = frozenset({"view", "unsafe_view", "reshape", "transpose", "permute", "clone", "to_copy", "expand", "cat"})
+_OF_SCORES = frozenset({"add", "sub", "mul", "div", "softmax", "unsqueeze", "slice", "where", "masked_fill"})
+"""Ops between keys and a softmax, whose scores are the first operand."""
+_HIDING = -1e4
+"""A score that is hidden is below it."""
 _HEADS = 4
 """Axes of keys by heads."""
 
@@ -44,7 +48,8 @@ class _Attention(NamedTuple):
 
 
 def crossed(region: Region) -> Iterator[Edit]:
-    """Every attention whose keys are made elsewhere than its queries."""
+    """Every attention whose keys are made elsewhere than its queries, or joined of several parts."""
+    yield from _by_themselves(region)
     every = _attentions(region.network)
     graph = region.network.graph
     crosses = {value: each for value, each in every.items() if _is_cross(each, graph)}
@@ -62,6 +67,61 @@ def crossed(region: Region) -> Iterator[Edit]:
         for module in dict.fromkeys(each.module for each in crosses.values()):
             says = f"reads the keys and values of {module.removeprefix('model.')} in {name} of every layer"
             yield Edit("edit.reads", says, RARE, {site: _of_layer(crosses, module)}, line)
+
+
+def _by_themselves(region: Region) -> Iterator[Edit]:
+    """softmax of each part of the keys: of those that are joined, as the decoder's own and the encoder's."""
+    graph = region.network.graph
+    for site, places in region.sites.items():
+        node = region.node(places[-1])
+        for depth, joined in enumerate(
+            _joined(graph, node) if node is not None and short(node.op) == "softmax" else ()
+        ):
+            names = " and ".join(named(region, part) for part in joined)
+            says, line = f"takes softmax of each part of the keys by itself: of {names}", line_of(region, places[-1])
+            yield Edit("edit.sibling", says, PLAIN, {site: _of_parts(depth, mean=False)}, line)
+            says = f"{says}, divided by {len(joined)}"
+            yield Edit("edit.sibling", says, PLAIN, {site: _of_parts(depth, mean=True)}, line)
+
+
+def _joined(graph: Graph, node: Node | None) -> list[tuple[int, ...]]:
+    """The parts that the keys of a softmax are joined of, or its scores: the outermost first."""
+    every, keys = list[tuple[int, ...]](), False
+    while node is not None and node.operands:
+        op, first = short(node.op), node.operands[0]
+        if op == "cat":
+            parts, axes = tuple(part.value for part in first), len(node.shape)
+            axis = int((*node.operands[1:], node.named.get("dim", 0))[0]) % axes
+            if axis == axes - (2 if keys else 1) and axes == _HEADS:
+                every.append(parts)
+            first = first[0]
+        elif op in ("matmul", "bmm"):
+            if keys:
+                break
+            keys, first = True, node.operands[1]
+        elif op not in _MOVING | _OF_SCORES:
+            break
+        node = _node(graph, first)
+    return every
+
+
+def _of_parts(depth: int, *, mean: bool) -> Change:
+    """What stands beside the keys, a sink, goes with the last part; a part that is hidden gives nothing."""
+
+    def change(call: Call) -> Array:
+        scores, every = np.asarray(call.operands[0]), _joined(call.region.network.graph, call.node)
+        shapes = [np.shape(value_of(call, part)) for part in (every[depth] if depth < len(every) else ())]
+        lengths = [shape[-1 if shape[:-1] == scores.shape[:-1] else -2] for shape in shapes]
+        lengths = [length for length in lengths if length]
+        if len(lengths) < 2 or not 0 <= scores.shape[-1] - sum(lengths) <= 1 or int(call.operands[1]) not in (-1, 3):
+            return np.asarray(call.plain())
+        parts = np.split(np.where(scores > _HIDING, scores, -np.inf), np.cumsum(lengths)[:-1], -1)
+        exps = [np.exp(part - np.maximum(part.max(-1, keepdims=True), _HIDING)) for part in parts]
+        sums = [np.where((total := x.sum(-1, keepdims=True)) > 0, total, 1) for x in exps]
+        probs = np.concatenate([x / total for x, total in zip(exps, sums, strict=True)], -1)
+        return probs / len(parts) if mean else probs
+
+    return change
 
 
 def _short(module: str) -> str:

@@ -13,10 +13,11 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
-from qwen3_spec.graph import Node, Ref
+from qwen3_spec.graph import Graph, Node, Ref
 
 _MOST_PARTS = 4
-_OF_TWO = frozenset({"add", "mul", "sub", "div", "matmul", "bmm", "where"})
+_FILTERED = "conv1d"
+_OF_TWO = frozenset({"add", "mul", "sub", "div", "matmul", "bmm", "where", _FILTERED})
 """Ops of two values whose places people mistake."""
 
 
@@ -60,8 +61,10 @@ def _operands(region: Region, site: Site, node: Node, line: Written | None) -> I
         for axis, size in enumerate(np.shape(region.base[value])):
             if size > 1:
                 where = f"along axis {axis} in {short(node.op)}"
-                says = f"reads {named(region, value)} reversed {where}"
-                yield Edit("edit.reversed", says, COMBINED, {site: _operand(slot, np.flip, axis)}, line)
+                is_filter = short(node.op) == _FILTERED and slot > 0
+                says = f"reads {'the filter' if is_filter else named(region, value)} reversed {where}"
+                rank = RARE if is_filter else COMBINED
+                yield Edit("edit.reversed", says, rank, {site: _operand(slot, np.flip, axis)}, line)
                 says = f"reads index 0 of {named(region, value)} for every one {where}"
                 yield Edit("edit.repeated", says, COMBINED, {site: _operand(slot, _first, axis)}, line)
                 for step, side in ((1, "before"), (-1, "behind")):
@@ -105,6 +108,15 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
             yield "edit.left_out", says, PLAIN + 1, _without(part)
     if op == "cat":
         yield "edit.pairs", "interleaves the parts", RARE, _interleaved_parts
+    if op == "slice_scatter" and len(written := _written(region.network.graph, node)) > 1:
+        whole = np.shape(region.base[value])[_axis_of(node)]
+        if sum(np.shape(region.base[part])[_axis_of(node)] for part in written) == whole:
+            for order in list(permutations(range(len(written))))[1:] if len(written) <= _MOST_PARTS else ():
+                which = "its two parts" if len(written) == 2 else "its parts"
+                says = f"has {which} in each other's place: in the order {', '.join(map(str, order))}"
+                yield "edit.order", says, RARE, _written_in(order)
+    if op == "view":
+        yield from _regrouped(region, node, value)
     if op == "getitem" and isinstance(node.operands[0], Ref):
         parts = region.base.get(node.operands[0].value)
         if isinstance(parts, list | tuple) and parts and all(np.shape(p) == np.shape(parts[0]) for p in parts):
@@ -119,6 +131,52 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         yield "edit.order", "takes the other part", RARE, _other_part
         yield "edit.order", "takes the part before it", RARE, _beside(-1)
         yield "edit.order", "takes the part behind it", RARE, _beside(1)
+
+
+def _axis_of(node: Node) -> int:
+    return int((*node.operands, 0)[2])
+
+
+def _written(graph: Graph, node: Node) -> list[int]:
+    """What is written into a value part by part, along one axis, from its beginning on."""
+    parts, axis, maker = list[int](), _axis_of(node), node
+    while short(maker.op) == "slice_scatter" and _axis_of(maker) == axis and isinstance(maker.operands[1], Ref):
+        parts.append(maker.operands[1].value)
+        before = graph.node(maker.reads[0])
+        if before is None:
+            break
+        maker = before
+    return parts[::-1]
+
+
+def _written_in(order: tuple[int, ...]) -> Change:
+    def change(call: Call) -> Array:
+        if call.node is None:
+            raise ValueError("nothing is written here")
+        parts = [call.env[part] for part in _written(call.region.network.graph, call.node)]
+        return np.concatenate([parts[part] for part in order], _axis_of(call.node))
+
+    return change
+
+
+def _regrouped(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
+    """Rows that are cut into two axes, as if those lay the other way around."""
+    whole, cut = np.shape(region.base[node.reads[0]]), np.shape(region.base[value])
+    for axis in range(min(len(whole), len(cut) - 2)):
+        first, second = cut[axis : axis + 2]
+        behind = (*cut[:axis], first * second, *cut[axis + 2 :])
+        if whole == behind and 1 < first != second > 1:
+            says = f"takes rows as if they lay {second} × {first}, where they lie {first} × {second}"
+            yield "edit.order", says, RARE, _rows_exchanged(axis)
+
+
+def _rows_exchanged(axis: int) -> Change:
+    def change(call: Call) -> Array:
+        x = np.asarray(call.plain())
+        exchanged = (*x.shape[:axis], x.shape[axis + 1], x.shape[axis], *x.shape[axis + 2 :])
+        return np.swapaxes(x.reshape(exchanged), axis, axis + 1)
+
+    return change
 
 
 def _pairs(region: Region) -> Iterator[Edit]:
@@ -175,6 +233,8 @@ def _splits(region: Region) -> Iterator[Edit]:
             if len(parts) == 2 or np.shape(parts[low]) == np.shape(parts[high]):
                 changes = {each[low]: _taken(high), each[high]: _taken(low)}
                 yield Edit("edit.order", f"has {which} in each other's place", RARE, changes, line)
+        says = f"cuts each of the {len(parts)} parts of the channels from channel 0 on, not behind the one before it"
+        yield Edit("edit.order", says, RARE, dict.fromkeys(each, _from_0), line)
         if len(parts) == 2:
             first, second = each
             says = "cuts the second part off first: the parts begin at the other's length"
@@ -193,6 +253,13 @@ def _cut_second_first(part: int) -> Change:
         return np.take(whole, range(length) if part else range(length, whole.shape[axis]), axis)
 
     return change
+
+
+def _from_0(call: Call) -> Array:
+    node = call.node
+    cut = None if node is None else call.region.network.graph.node(node.reads[0])
+    axis = int(cut.named.get("dim", (*cut.operands, 0, 0)[2])) if cut is not None else 0
+    return np.take(np.concatenate(call.operands[0], axis), range(np.shape(call.plain())[axis]), axis)
 
 
 def _dealt(part: int) -> Change:

@@ -12,12 +12,14 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.nearest import last_before
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, read_line, short
-from qwen3_parity.mistakes.ranks import COMBINED
+from qwen3_parity.mistakes.ranks import COMBINED, RARE
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
 _WITH_A_NUMBER = frozenset({"add", "sub", "mul", "div"})
 _COMPUTING = (Kind.POINT, Kind.SUM)
+_CHANNELS = 3
+"""The axes of what is not cut into heads: of the parts of what has more, keys are soon mistaken for values."""
 _SUMMED = frozenset({"sum", "mean", "amax", "logsumexp"})
 _JOINED: Mapping[str, Callable[[Array, Array], Array]] = {
     "reads {} times {} in {}": np.multiply,
@@ -40,6 +42,8 @@ def reads(region: Region) -> Iterator[Edit]:
     for site, places in reversed(region.sites.items()):
         node = region.node(places[0])
         kernel = None if node is None else kernel_of(node.op)
+        if node is not None and short(node.op) == "cat":
+            yield from _parts(region, site)
         if node is None or kernel is None or kernel.kind not in _COMPUTING:
             continue
         for slot, operand in enumerate(node.operands):
@@ -77,6 +81,34 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         if _is_float(region, last) and _fits(np.shape(region.base[last]), shape, node):
             says = f"reads {named(region, last)} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
+
+
+def _parts(region: Region, site: Site) -> Iterator[Edit]:
+    """Every part that is joined, by other values of its module of the same shape: values for keys."""
+    here = region.sites[site][-1]  # of several layers the last, as what is read instead
+    node = region.node(here)
+    nodes = [each for value in region.order if (each := region.node(value)) is not None and short(each.op) == "cat"]
+    joined = {read for each in nodes if node is not None and each.module == node.module for read in each.reads}
+    for place, part in enumerate(node.operands[0] if node is not None else ()):
+        shape = np.shape(region.base[part.value])
+        for source, values in region.sites.items() if _is_float(region, part.value) and len(shape) > _CHANNELS else ():
+            last = max((value for value in values if value < here), default=-1)
+            maker = region.node(last)
+            if maker is None or node is None or maker.module != node.module or last == part.value:
+                continue
+            if _is_float(region, last) and np.shape(region.base[last]) == shape:
+                says = f"reads {named(region, last)} for {named(region, part.value)}, part {place} of cat"
+                rank = RARE if last in joined else COMBINED
+                yield Edit("edit.reads", says, rank, {site: _part(place, source)}, line_of(region, here))
+
+
+def _part(place: int, source: Site) -> Change:
+    def change(call: Call) -> Any:
+        parts = list(call.operands[0])
+        parts[place] = last_before(call, source)
+        return call.plain(parts, *call.operands[1:])
+
+    return change
 
 
 def _is_made_of(region: Region, name: str, places: Sequence[int]) -> bool:

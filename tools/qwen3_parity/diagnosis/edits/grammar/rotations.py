@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from itertools import combinations
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +23,8 @@ _MOST = 1 << 10
 """Tokens whose positions are looked for: a table of all of them is made."""
 _SAME = 1e-5
 """How far an angle may be from its position's."""
+_POSITIONS, _MOST_AXES = 4, 4
+"""The axes of an array of positions on several axes, and how many these are at most."""
 _PARTS = (0.5, 0.25, 0.75)
 """What part of a head is turned where all of it is to be."""
 _PRODUCTS = frozenset({"matmul", "bmm", "mul"})
@@ -47,9 +50,37 @@ def rotations(region: Region) -> Iterator[Edit]:
             yield Edit("edit.rotation", words, RARE, {site: change}, line)
             changes.setdefault(words, {})[site] = change
             lines[words] = line
+        if (axes := _axes(region, values[0])) > 1:
+            for words, change in _of_axes(axes):
+                yield Edit("edit.rotation", words, RARE, {site: change}, line_of(region, values[0]))
     for words, every in changes.items():
         if len(every) > 1:
             yield Edit("edit.rotation", f"{words}, in all {len(every)} lines", RARE, every, lines[words])
+
+
+def _axes(region: Region, value: int) -> int:
+    """The axes of positions `[axis, batch, …]` that become floats to be multiplied by frequencies; else 0."""
+    node, base = region.node(value), region.base[value]
+    made = region.base[node.reads[0]] if node is not None and short(node.op) == "to_copy" else None
+    is_whole = isinstance(made, np.ndarray) and made.dtype.kind == "i" and base.dtype.kind == "f"
+    return len(base) if is_whole and base.ndim == _POSITIONS and len(base) <= _MOST_AXES else 0
+
+
+def _of_axes(count: int) -> Iterator[tuple[str, Change]]:
+    """Positions of other axes: of text, height and width."""
+    yield f"has position 0 for all axes but the first of {count}", lambda call: _only_first(call.plain())
+    yield f"has the positions of the first of {count} axes for all of them", _of_axis([0] * count)
+    for low, high in combinations(range(count), 2):
+        order = [{low: high, high: low}.get(axis, axis) for axis in range(count)]
+        yield f"has the positions of axes {low} and {high} exchanged", _of_axis(order)
+
+
+def _only_first(positions: Array) -> Array:
+    return np.concatenate([positions[:1], np.zeros_like(positions[1:])])
+
+
+def _of_axis(order: list[int]) -> Change:
+    return lambda call: np.asarray(call.plain())[order]
 
 
 def _of_a_part(region: Region, value: int) -> Iterator[tuple[str, Change, Written | None]]:

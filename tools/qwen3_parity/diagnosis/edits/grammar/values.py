@@ -10,6 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
+from qwen3_parity.diagnosis.edits.grammar.masks import of_mask
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.states_read import without_oldest
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
@@ -66,7 +67,8 @@ def _changed(region: Region, node: Node, base: Array) -> Iterator[Changed]:
     if op in _BY_OP:
         yield from _BY_OP[op](region, node, base)
     if base.dtype.kind == "b" and base.ndim:
-        yield from _of_mask(base)
+        for says, mask in of_mask(base, [region.base[read] for read in node.reads]):
+            yield Changed("edit.mask", says, mask)
 
 
 def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:
@@ -233,17 +235,6 @@ _BY_OP: Mapping[str, Callable[[Region, Node, Array], Iterator[Changed]]] = {
 """What is done to the result of an op beside what is done to any."""
 
 
-def _of_mask(base: Array) -> Iterator[Changed]:
-    yield Changed("edit.mask", "is always true", lambda call: np.full(np.shape(call.plain()), True))
-    yield Changed("edit.mask", "is inverted", lambda call: ~call.plain())
-    if base.ndim > 2 and base.shape[-2] > 1:
-        for keys in range(1, base.shape[-1]):
-            yield Changed("edit.mask", f"sees the last {keys} keys alone", _last_keys(keys))
-        yield Changed("edit.mask", "sees what the last query sees, too", _last_query)
-        yield Changed("edit.mask", "has the last query's row for every query", _row_of(-1))
-        yield Changed("edit.mask", "has the first query's row for every query", _row_of(0))
-
-
 def _left_out(region: Region, node: Node, base: Array) -> Iterator[tuple[int, str]]:
     """The operands that may stand for the result, with what is then left out."""
     op, kernel = short(node.op), kernel_of(node.op)
@@ -372,27 +363,3 @@ def _slots_moved(step: int) -> Change:
         return np.roll(call.plain(), step, int(call.operands[1] if len(call.operands) > 1 else 0))
 
     return change
-
-
-def _last_keys(count: int) -> Change:
-    """Visible keys by their number from the last visible one back."""
-
-    def change(call: Call) -> Array:
-        visible = np.asarray(call.plain())
-        behind = np.cumsum(visible[..., ::-1], -1)[..., ::-1]
-        return visible & (behind <= count)
-
-    return change
-
-
-def _row_of(query: int) -> Change:
-    def change(call: Call) -> Array:
-        visible = np.asarray(call.plain())
-        return np.broadcast_to(np.take(visible, [query], -2), visible.shape)
-
-    return change
-
-
-def _last_query(call: Call) -> Array:
-    visible = np.asarray(call.plain())
-    return np.asarray(visible | visible[..., -1:, :])

@@ -1,0 +1,90 @@
+"""Other keys that a mask shows: the last ones, another query's, a window's with an end on one side alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Call, Change
+
+
+def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
+    """What is done to a mask, in words; `reads` is what its op reads."""
+    yield "is always true", lambda call: np.full(np.shape(call.plain()), True)
+    yield "is inverted", lambda call: ~call.plain()
+    if base.ndim > 2 and base.shape[-2] > 1:
+        for keys in range(1, base.shape[-1]):
+            yield f"sees the last {keys} keys alone", _last_keys(keys)
+        yield "sees what the last query sees, too", _last_query
+        yield "has the last query's row for every query", _row_of(-1)
+        yield "has the first query's row for every query", _row_of(0)
+    ends = None if any(np.array_equal(base, x) for x in reads if isinstance(x, np.ndarray)) else _ends(base)
+    for says, seen in _WINDOWS.items() if ends else ():
+        yield says, _windowed(seen)
+
+
+_WINDOWS: dict[str, Callable[[Array, int, int], Array]] = {
+    "has its window behind each query alone, all of it, not on both sides": lambda far, ahead, behind: (
+        (far >= 0) & (far <= ahead + behind)
+    ),
+    "has its window behind each query alone, its own side of it, and sees no keys ahead": lambda far, _, behind: (
+        (far >= 0) & (far <= behind)
+    ),
+    "has no end of its window on the side ahead": lambda far, _, behind: far <= behind,
+    "has no end of its window on the side behind": lambda far, ahead, _: far >= -ahead,
+    "has the two sides of its window exchanged": lambda far, ahead, behind: (far >= -behind) & (far <= ahead),
+}
+"""Which keys are seen, by how far they stand behind the query, where a window reaches so far ahead and behind."""
+
+
+def _ends(visible: Array) -> tuple[int, int] | None:
+    """How far a window reaches ahead and behind; None for what has no end on one of the sides, or is no window."""
+    if visible.ndim < 2 or visible.shape[-2] != visible.shape[-1]:
+        return None
+    every = visible.reshape(-1, *visible.shape[-2:])
+    far = _far(visible.shape[-1])[every[0]]
+    if not far.size or not (ends := (-int(far.min()), int(far.max()))) or min(ends) < 1:
+        return None
+    window = (_far(visible.shape[-1]) >= -ends[0]) & (_far(visible.shape[-1]) <= ends[1])
+    return ends if max(ends) < visible.shape[-1] - 1 and (every == window).all() else None
+
+
+def _far(count: int) -> Array:
+    """How far each key stands behind each query."""
+    return np.arange(count)[:, None] - np.arange(count)
+
+
+def _windowed(seen: Callable[[Array, int, int], Array]) -> Change:
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        ends = _ends(visible)
+        return visible if ends is None else np.broadcast_to(seen(_far(visible.shape[-1]), *ends), visible.shape)
+
+    return change
+
+
+def _last_keys(count: int) -> Change:
+    """Visible keys by their number from the last visible one back."""
+
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        behind = np.cumsum(visible[..., ::-1], -1)[..., ::-1]
+        return visible & (behind <= count)
+
+    return change
+
+
+def _row_of(query: int) -> Change:
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        return np.broadcast_to(np.take(visible, [query], -2), visible.shape)
+
+    return change
+
+
+def _last_query(call: Call) -> Array:
+    visible = np.asarray(call.plain())
+    return np.asarray(visible | visible[..., -1:, :])
