@@ -81,6 +81,9 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         if _is_float(region, last) and _fits(np.shape(region.base[last]), shape, node):
             says = f"reads {named(region, last)} for {named(region, reads)} in {op}"
             yield Edit("edit.reads", says, COMBINED + 1, {site: _inside(slot, source)}, line)
+            if op == "add" and slot == 0 and np.shape(region.base[last]) == shape:
+                says = f"adds {named(region, last)}, too, in add"
+                yield Edit("edit.reads", says, COMBINED + 1, {site: _more(source)}, line)
 
 
 def _parts(region: Region, site: Site) -> Iterator[Edit]:
@@ -175,6 +178,10 @@ def _joined(slot: int, name: str, join: Callable[[Array, Array], Array]) -> Chan
 def _like(call: Call, slot: int, name: str) -> Any:
     """A source in the shape of an operand."""
     return call.numbers.lifted(call.region.source(name, call.numbers, np.shape(call.operands[slot])))
+
+
+def _more(source: Site) -> Change:
+    return lambda call: call.plain() + last_before(call, source)
 
 
 def _inside(slot: int, source: Site) -> Change:
