@@ -73,6 +73,12 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             for words, join in _JOINED.items():
                 says = words.format(named(region, reads), name.removeprefix("model."), op)
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
+    yield from _within(region, site, node, slot, reads)
+
+
+def _within(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
+    """An operand by the values that the region itself makes."""
+    op, shape, line = short(node.op), np.shape(region.base[reads]), read_line(region, region.sites[site][0], reads)
     for source, values in region.sites.items():
         # Of a class's line that ran for several modules the last before the op is read.
         last = max((value for value in values if value < max(region.sites[site])), default=None)
