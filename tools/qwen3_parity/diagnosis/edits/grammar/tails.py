@@ -9,7 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, of_site, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import line_of, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import RARE
 
 _SIZES = (8, 16, 32, 64, 128, 256)
@@ -42,7 +42,7 @@ def tails(region: Region) -> Iterator[Edit]:
         if node is not None and op in _PRODUCTS:
             inner = np.shape(region.base[node.reads[0]])[-1]
             for size, words in _cut(inner, together=op == "linear"):
-                says = f"leaves out channels {words.format(of=f'{named(region, node.reads[0])} in {op}')}"
+                says = f"leaves out channels {words.format(of=f'what {op} reads')}"
                 yield Edit("edit.left_out", says, RARE, {site: _of_summed(size)}, line)
 
 
