@@ -67,6 +67,7 @@ EDIT_FIX = "do as the reference's line does, which the diagnosis names with file
 EDITS: Mapping[str, str] = {
     "edit.added": "runs something more on a result: an activation, a softmax, a scaling to length 1",
     "edit.axis": "works along another axis, over a part of the channels, or over more of them",
+    "edit.convolution": "reads other inputs of a convolution: another distance between them, padding at another end",
     "edit.cache": "has the slots of the cache one place off, or the slot before in the newest one",
     "edit.constant": "has another number where the line has a constant, of the config or written into the code",
     "edit.exchanged": "exchanges two operands, halves or parameters",

@@ -44,3 +44,16 @@ def firsts(case: str, changed: Mapping[str, Array], without: str = "") -> list[s
     every = faults(case, changed, without)
     return [f"{fault.explanations[0].name}: {fault.explanations[0].says}" if fault.explanations else fault.name
             for fault in every]  # fmt: skip
+
+
+def first_of(case: str, changed: Mapping[tuple[str, int], Array], recorded: tuple[str, ...]) -> str:
+    """The first answer where taps of these ends alone were recorded, in every step, some of them changed."""
+    whole = golden(case)
+    tensors = [
+        replace(item, array=np.asarray(changed.get(item.key, item.array), item.array.dtype))
+        for item in whole
+        if item.info.name.startswith("input.") or item.info.name.endswith(recorded)
+    ]
+    fault, *_ = diagnose(whole, replace(whole, tensors=tensors), weights(case), partial=True).faults
+    best = (*fault.explanations, *fault.findings)[0]
+    return f"{best.name}: {best.says}"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.target import Target
@@ -21,6 +21,8 @@ from qwen3_spec.graph import Ref
 
 _CAPACITY = 9
 """Tokens of an expert beyond which none is thought to be dropped."""
+_FACTORS = (1, 1.25, 1.5, 2)
+"""By how much an expert's capacity is larger than what each has where all have as many."""
 _SUBSETS = 40
 """Sets of a token's experts that are left out to see which is."""
 _SAID = 4
@@ -43,6 +45,7 @@ class _Table(NamedTuple):
 def of_experts(target: Target) -> Iterator[Edit]:
     """Edits of some experts alone that may give a tap which is wrong where a token chose them, and nowhere else."""
     tables = list(_tables(target))
+    yield from _router_beyond_a_capacity(target)
     if not tables:
         return
     region, chosen, count = target.region, tables[0].chosen, len(tables[0].base)
@@ -200,19 +203,83 @@ def _without(places: Array) -> Change:
 
 def _beyond_a_capacity(region: Region, table: _Table) -> Iterator[Edit]:
     """Every expert left out for the tokens of a forward beyond its first few."""
-    most = max(np.bincount(table.chosen.ravel(), minlength=1))
     for site, line in _weights(region, table):
-        for capacity in range(1, min(int(most), _CAPACITY)):
-            says = f"leaves every expert out beyond its first {'token' if capacity == 1 else f'{capacity} tokens'}"
-            yield Edit("edit.expert", says, PLAIN + 1, {site: _by_index(table.place, _first(capacity))}, line)
+        for says, weights in _capacities(table.chosen, len(table.base)):
+            yield Edit("edit.expert", says, PLAIN + 1, {site: _by_index(table.place, weights)}, line)
 
 
-def _first(capacity: int) -> Callable[[Array, Array], Array]:
+def _router_beyond_a_capacity(target: Target) -> Iterator[Edit]:
+    """The same where it is a router's recorded weights that are 0."""
+    region, node = target.region, target.region.node(target.region.value)
+    site = next((site for site, values in region.sites.items() if region.value in values), None)
+    top = _top(region)
+    if node is None or site is None or top is None or target.actual.ndim != 2 or target.actual.dtype.kind != "f":
+        return
+    chosen, line = np.asarray(region.base[top][1]), line_of(region, region.value)
+    if chosen.shape != target.actual.shape:
+        return
+    for says, weights in _capacities(chosen, _experts(region, top)):
+        yield Edit("edit.expert", says, PLAIN + 1, {site: _by_top(weights)}, line)
+
+
+def _top(region: Around) -> int | None:
+    """The last op of a region that chooses experts."""
+    return next((x for x in reversed(region.order) if (n := region.node(x)) and short(n.op) == "topk"), None)
+
+
+def _experts(region: Around, top: int) -> int:
+    node = region.node(top)
+    assert node is not None
+    return int(np.shape(region.base[node.reads[0]])[-1])
+
+
+def _capacities(chosen: Array, experts: int) -> Iterator[tuple[str, Callable[[Array, Array], Array]]]:
+    """What is left of weights where each expert has room for so many tokens: by their number in a forward, or fixed."""
+    most, words = int(max(np.bincount(chosen.ravel(), minlength=1))), "leaves every expert out beyond"
+    choices, parts = chosen.shape[-1], dict[float, str]()
+    for factor in _FACTORS:
+        times = "" if factor == 1 else f"{factor:g} × "
+        parts.setdefault(factor, f"{times}tokens × {choices}" if choices > 1 else f"{times}tokens")
+    for factor in _FACTORS if choices > 1 else ():
+        parts.setdefault(factor / choices, "tokens" if factor == 1 else f"{factor:g} × tokens")
+    for part, of in parts.items():
+        if _capacity_of(chosen.size, part=part, experts=experts) < most:
+            says = f"{words} a capacity of {of} / {experts}, rounded up"
+            yield says, _first(partial(_capacity_of, part=part, experts=experts))
+    for capacity in range(1, min(most, _CAPACITY)):
+        says = f"{words} its first {'token' if capacity == 1 else f'{capacity} tokens'}"
+        yield says, _first(partial(_as_many, capacity=capacity))
+
+
+def _capacity_of(size: int, part: float, experts: int) -> int:
+    return -int(-part * size // experts)
+
+
+def _as_many(_: int, capacity: int) -> int:
+    return capacity
+
+
+def _first(capacity: Callable[[int], int]) -> Callable[[Array, Array], Array]:
+    """Weights of the first tokens of each expert, of so many choices in all."""
+
     def weights(x: Array, chosen: Array) -> Array:
         earlier = np.tril(chosen[:, None] == chosen[None, :], -1).sum(1)
-        return np.where(earlier < capacity, x, 0.0)
+        return np.where(earlier < capacity(chosen.size), x, 0.0)
 
     return weights
+
+
+def _by_top(function: Callable[[Array, Array], Array]) -> Change:
+    """A router's weights changed by the experts that they are of."""
+
+    def change(call: Call) -> Array:
+        top, plain = _top(call.region), np.asarray(call.plain())
+        chosen = np.asarray(call.region.base[top][1]) if top is not None else plain
+        if chosen.shape != plain.shape or top is None:
+            raise ValueError("nothing was chosen here")
+        return np.asarray(function(plain.ravel(), chosen.ravel())).reshape(plain.shape)
+
+    return change
 
 
 def _by_index(index: Site, function: Callable[[Array, Array], Array]) -> Change:

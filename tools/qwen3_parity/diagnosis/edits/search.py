@@ -222,7 +222,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     every, region = [edit for table in PLAIN for edit in table(first.region)], first.region
     every += alike([edit for edit in every if isinstance(edit, Edit)])
     if step:
-        yield in_later_steps(_plain(every), step)
+        yield in_later_steps(_plain(every), region, step)
     if len(region.order) < _LONG:
         yield [*_plain(every), *solved(first, step), *of_experts(first)]
         yield states_read(first)

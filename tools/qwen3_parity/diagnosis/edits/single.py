@@ -31,14 +31,19 @@ def single(edits: Iterable[Edit | Free], region: Region) -> Iterator[Edit]:
                 yield replace(edit, says=says, changes={alone(site, back): change}, line=line)
 
 
-def in_later_steps(edits: Iterable[Edit], step: int) -> Iterator[Edit]:
+def in_later_steps(edits: Iterable[Edit], region: Region, step: int) -> Iterator[Edit]:
     """Edits from a step on, where those before it are right: parameters are one for all steps, and left out."""
     where = _BUT_FIRST if step == 1 else f"from step {step} on"
     for edit in edits:
-        if all(site.file for site in edit.changes):
+        if all(site.file or _is_made(region, site) for site in edit.changes):
             changes = {later(site, step): change for site, change in edit.changes.items()}
             says = f"{edit.says.removesuffix(_BUT_FIRST).rstrip(', ')}, {where}"
             yield replace(edit, says=says, changes=changes)
+
+
+def _is_made(region: Region, site: Site) -> bool:
+    """Whether a site is of recorded values, which each step has its own of."""
+    return min(region.at(site), default=0) >= len(region.network.graph.leaves)
 
 
 def alike(edits: Iterable[Edit]) -> list[Edit]:

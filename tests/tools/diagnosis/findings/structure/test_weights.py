@@ -149,6 +149,7 @@ FORMS: dict[str, tuple[str, Compute, str, str]] = {
     "rows scaled": (Q, of(lambda s, w: w * np.linspace(0.5, 2, 60)[:, None]), "structure.row_scaled", "for each row: 0.5, 0.52542"),
     "heads scaled": (Q, of(lambda s, w: w * np.repeat([1, 2, 3, 4, 5, 6], 10)[:, None]), "structure.row_scaled", "block of 10 rows: 1, 2, 3"),
     "columns scaled": (Q, of(lambda s, w: w * np.linspace(0.5, 2, 40)), "structure.column_scaled", "for each column: 0.5, 0.53846"),
+    "the last columns left out": (Q, of(lambda s, w: w * (np.arange(40) < 32)), "structure.column_scaled", "32–39 are left out"),
     "a norm's weight folded in": (Q, of(lambda s, w: w * norm_of(s)), "structure.column_scaled", "1.post_attention_layernorm.weight: that is folded"),
     "one plus it": (Q, of(lambda s, w: w * (1 + norm_of(s))), "structure.column_scaled", "by 1 + decoder"),
     "a zero point": (Q, of(lambda s, w: w + np.linspace(0.1, 0.2, 60)[:, None]), "structure.row_shifted", "zero point"),

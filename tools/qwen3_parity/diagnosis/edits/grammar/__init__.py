@@ -8,6 +8,7 @@ from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.grammar.convolutions import convolutions
 from qwen3_parity.diagnosis.edits.grammar.crossed import crossed
 from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.fitted import fitted
@@ -26,6 +27,7 @@ from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.stretched import stretched
+from qwen3_parity.diagnosis.edits.grammar.tails import tails
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.region import Region
@@ -49,6 +51,8 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     fused,
     layouts,
     repeats,
+    convolutions,
+    tails,
     leaves,
     places,
     added,

@@ -60,9 +60,8 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
 
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
-    bias = _bias_of(region, value)
-    if bias is not None:
-        yield edit(f"reads {name} without its bias", lambda call: call.operands[0] - _bias(call), PLAIN + 1)
+    if bias_of(region, value) is not None:
+        yield edit(f"reads {name} without its bias", without_bias, PLAIN + 1)
     before = region.before(value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
@@ -92,7 +91,7 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
 
 
-def _bias_of(region: Around, value: int) -> int | None:
+def bias_of(region: Around, value: int) -> int | None:
     """The bias of the projection that gives a recorded value."""
     node = region.network.graph.node(value)
     is_product = node is not None and node.op.startswith("linear") and len(node.operands) > 2
@@ -100,11 +99,12 @@ def _bias_of(region: Around, value: int) -> int | None:
     return bias.value if isinstance(bias, Ref) else None
 
 
-def _bias(call: Call) -> Array:
-    value = _bias_of(call.region, call.value)
+def without_bias(call: Call) -> Array:
+    """A recorded projection less its bias. Raises `ValueError` for one that has none."""
+    value = bias_of(call.region, call.value)
     if value is None:
         raise ValueError("it has no bias here")
-    return np.asarray(call.region.network.slices.leaves[value], np.float64)
+    return np.asarray(call.operands[0] - np.asarray(call.region.network.slices.leaves[value], np.float64))
 
 
 def _run_on(function: Activation) -> Change:

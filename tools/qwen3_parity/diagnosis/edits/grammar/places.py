@@ -8,11 +8,11 @@ from itertools import combinations, islice
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.nearest import nearest
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import called, line_of, of_site, short
+from qwen3_parity.diagnosis.edits.words import called, line_of, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.graph import Node, Ref
 
@@ -64,28 +64,69 @@ def _exchanged(region: Region) -> Iterator[Edit]:
         changes, line = {first: _of(second), second: _of(first)}, line_of(region, max(ours, theirs))
         yield Edit("edit.exchanged", says, RARE, changes, line)
         if _are_projected(region, ours, theirs):
-            yield from _in_turns(region, (first, ours), (second, theirs), line)
-            yield from _in_turns(region, (second, theirs), (first, ours), line)
+            for former, latter in (((first, ours), (second, theirs)), ((second, theirs), (first, ours))):
+                names = [called(region, value) for _, value in (former, latter)]
+                for words, dealt in _DEALT.items() if np.shape(region.base[ours])[-1] % 2 == 0 else ():
+                    parts = [_dealt(dealt, part, _of(former[0]), _of(latter[0])) for part in (0, 1)]
+                    both = {former[0]: parts[0], latter[0]: parts[1]}
+                    yield Edit("edit.order", words.format(*names), RARE, both, line)
+    yield from _dealt_with_one_outside(region)
 
 
 def _are_projected(region: Region, *values: int) -> bool:
-    nodes = [region.node(value) for value in values]
+    nodes = [region.network.graph.node(value) for value in values]
     return all(node is not None and short(node.op) in ("linear", "addmm") for node in nodes)
 
 
-def _in_turns(
-    region: Region, first: tuple[Site, int], second: tuple[Site, int], line: Written | None
-) -> Iterator[Edit]:
-    """Two results of one product that each shard has a half of, cut as if one stood behind the other."""
-    if np.shape(region.base[first[1]])[-1] % 2 == 0:
-        names = f"{called(region, first[1])} and {called(region, second[1])}"
-        says = f"has the first halves of {names} in the place of the former, the second halves in that of the latter"
-        changes = {first[0]: _halves(first[0], second[0], 0), second[0]: _halves(first[0], second[0], 1)}
-        yield Edit("edit.order", says, RARE, changes, line)
+def _dealt_with_one_outside(region: Region) -> Iterator[Edit]:
+    """As both, where the region reads one of two projections alone, as an activation does: the other is recorded."""
+    recorded = region.network.slices.recorded
+    beside = [name for name, x in region.sources.items() if x in recorded and _are_projected(region, x)]
+    for site, values in region.sites.items():
+        base = region.base[values[0]]
+        if site.file or not isinstance(base, np.ndarray) or not base.ndim or base.shape[-1] % 2:
+            continue
+        for name in beside if _are_projected(region, values[0]) else ():
+            is_another = region.sources[name] not in values and _module(site.op) == _module(name)
+            if not is_another or np.shape(region.source(name)) != base.shape:
+                continue
+            names, line = (of_site(site), name.removeprefix("model.")), recorded_line(region, values[-1])
+            for words, dealt in _DEALT.items():
+                parts = [_plain, _source(name)]
+                for part in (0, 1):
+                    change = _dealt(dealt, part, *parts[:: 1 - 2 * part])
+                    yield Edit("edit.order", words.format(*names[:: 1 - 2 * part]), RARE, {site: change}, line)
 
 
-def _halves(first: Site, second: Site, half: int) -> Change:
-    return lambda call: np.concatenate([np.split(_of(site)(call), 2, -1)[half] for site in (first, second)], -1)
+def _module(path: str) -> str:
+    return opened(path).removeprefix("model.").rpartition(".")[0]
+
+
+def _plain(call: Call) -> Array:
+    return np.asarray(call.plain())
+
+
+def _source(name: str) -> Change:
+    return lambda call: call.region.source(name, call.numbers, np.shape(_plain(call)))
+
+
+def _dealt(dealt: Callable[[Array, Array], tuple[Array, Array]], part: int, first: Change, second: Change) -> Change:
+    return lambda call: dealt(np.asarray(first(call)), np.asarray(second(call)))[part]
+
+
+def _by_halves(first: Array, second: Array) -> tuple[Array, Array]:
+    (a, c), (b, d) = (np.split(x, 2, -1) for x in (first, second))
+    return np.concatenate([a, b], -1), np.concatenate([c, d], -1)
+
+
+def _by_twos(first: Array, second: Array) -> tuple[Array, Array]:
+    both = np.concatenate([first, second], -1)
+    return both[..., ::2], both[..., 1::2]
+
+
+def _by_neighbours(first: Array, second: Array) -> tuple[Array, Array]:
+    ours, theirs = np.split(np.stack([first, second], -1).reshape(*first.shape[:-1], -1), 2, -1)
+    return ours, theirs
 
 
 def _fit(region: Region, first: Site, second: Site) -> bool:
@@ -136,6 +177,12 @@ def _along(function: Callable[[Array, int], Array], axis: int) -> Change:
     return lambda call: function(np.asarray(call.operands[0]), axis)
 
 
+_DEALT: Mapping[str, Callable[[Array, Array], tuple[Array, Array]]] = {
+    "has the first halves of {} and {} in the place of the former, the second halves in that of the latter": _by_halves,
+    "takes {} and {} as if they lay interleaved: every second channel of the two joined for each": _by_twos,
+    "takes {} and {} as if they lay in halves, where they lie interleaved": _by_neighbours,
+}
+"""Two results of one product cut otherwise than they were joined, in words."""
 _MOVED: Mapping[str, Callable[[Array, int], Array]] = {
     "has {} reversed": np.flip,
     "has {} of the index before": lambda x, axis: np.roll(x, 1, axis),

@@ -1,4 +1,4 @@
-"""Copies of one index, and copies in another order: heads that are tiled where each is repeated."""
+"""Copies of one index, and copies in another order: heads that are tiled where each is repeated, or the reverse."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
-from qwen3_parity.mistakes.ranks import RARE
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.graph import Ref
 
 _TILES = "tiles the copies, where each is repeated"
+_EACH = "repeats each in its place, where the copies are tiled"
 
 
 def repeats(region: Region) -> Iterator[Edit]:
@@ -21,8 +22,10 @@ def repeats(region: Region) -> Iterator[Edit]:
     for site, places in reversed(region.sites.items()):
         node = region.node(places[0])
         if node is not None:
-            for says, change in _of(region, short(node.op), places[0]):
-                yield Edit("edit.repeated", says, RARE, {site: change}, line_of(region, places[0]))
+            op = short(node.op)
+            rank = PLAIN if op == "repeat" else RARE  # one change of few ops
+            for says, change in _of(region, op, places[0]):
+                yield Edit("edit.repeated", says, rank, {site: change}, line_of(region, places[0]))
     sites = [site for site in region.sites if site.op.startswith("repeat_interleave.")]
     if len(sites) > 1:
         says = f"{_TILES}, in all {len(sites)} lines that repeat"
@@ -39,8 +42,11 @@ def _of(region: Region, op: str, value: int) -> Iterator[tuple[str, Change]]:
         spread = _spread_axis(region, value)
         if spread is not None:
             yield _TILES, _tiled(spread)
+            yield _EACH, _tiled(spread + 1)
     if op == "repeat_interleave":
         yield _TILES, _in_turns
+    if op == "repeat":
+        yield _EACH, _each
 
 
 def _first_alone(axis: int) -> Change:
@@ -66,7 +72,18 @@ def _in_turns(call: Call) -> Array:
     return np.concatenate([x] * count, axis)
 
 
+def _each(call: Call) -> Array:
+    """Every number as often as the whole is repeated along its axis, one copy behind the other."""
+    x, counts = np.asarray(call.operands[0]), tuple(call.operands[1])
+    x = x.reshape((1,) * (len(counts) - x.ndim) + x.shape)
+    for axis, count in enumerate(counts):
+        x = np.repeat(x, count, axis)
+    return x
+
+
 def _tiled(axis: int) -> Change:
+    """An axis in the place of the one before it, where a view joins the two."""
+
     def change(call: Call) -> Array:
         x = np.asarray(call.operands[0])
         return np.ascontiguousarray(np.swapaxes(x, axis - 1, axis)).reshape(np.shape(call.plain()))

@@ -1,0 +1,79 @@
+"""What stands behind the last whole block of an axis left undone: channels, rows or keys that are zeros."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.edit import Change, Edit
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import line_of, of_site, recorded_line, short
+from qwen3_parity.mistakes.ranks import RARE
+
+_SIZES = (8, 16, 32, 64, 128, 256)
+"""What people work through at once."""
+_RESULTS = frozenset({"mul", "linear", "addmm", "matmul", "bmm", "softmax"})
+_PRODUCTS = frozenset({"linear", "matmul", "bmm"})
+_AXES = ((-1, "channels"), (-2, "rows"))
+_TIMES = frozenset({"matmul", "bmm", "softmax"})
+"""Ops whose last axis may be keys, which every step has more of."""
+
+
+def tails(region: Region) -> Iterator[Edit]:
+    """Every product, what it sums over, and every recorded value, without what is behind the last whole block."""
+    for site, places in reversed(region.sites.items()):
+        node, base = region.node(places[0]), region.base[places[0]]
+        if not isinstance(base, np.ndarray) or base.dtype.kind != "f" or base.ndim < 2:
+            continue
+        op = "" if node is None else short(node.op)
+        is_read = node is None and not site.file and places[0] not in region.names
+        if not is_read and op not in _RESULTS:
+            continue
+        line = recorded_line(region, places[0]) if is_read else line_of(region, places[0])
+        for axis, along in _AXES:
+            along = "keys" if op == "softmax" and axis == -1 else along
+            of = of_site(site) if is_read else f"the result of {op}"
+            together = axis == -1 and op not in _TIMES
+            for size, words in _cut(base.shape[axis], together=together):
+                says = f"leaves out {along} {words.format(of=of)}"
+                yield Edit("edit.left_out", says, RARE, {site: _of_result(size, axis)}, line)
+        if node is not None and op in _PRODUCTS:
+            inner = np.shape(region.base[node.reads[0]])[-1]
+            for size, words in _cut(inner, together=op == "linear"):
+                says = f"leaves out channels {words.format(of=f'what {op} reads')}"
+                yield Edit("edit.left_out", says, RARE, {site: _of_summed(size)}, line)
+
+
+def _cut(length: int, *, together: bool) -> Iterator[tuple[int, str]]:
+    """Sizes of blocks that do not fill a length, the smaller ones first; those that leave the same out `together`."""
+    by_begin = dict[int, list[int]]()
+    for size in _SIZES:
+        if length % size and length > size:
+            by_begin.setdefault(length // size * size, []).append(size)
+    for begin, sizes in by_begin.items():
+        for alike in [sizes] if together else [[size] for size in sizes]:
+            yield alike[0], f"{_ranged(begin, length)} of {{of}}, behind the last whole {_either(alike)}"
+
+
+def _ranged(begin: int, end: int) -> str:
+    return f"{begin} to {end - 1}" if begin < end - 1 else f"{begin}"
+
+
+def _either(sizes: Sequence[int]) -> str:
+    return " or ".join(map(str, sizes))
+
+
+def _of_result(size: int, axis: int) -> Change:
+    return lambda call: _without_tail(np.asarray(call.plain()), size, axis)
+
+
+def _of_summed(size: int) -> Change:
+    return lambda call: call.plain(_without_tail(np.asarray(call.operands[0]), size, -1), *call.operands[1:])
+
+
+def _without_tail(x: Array, size: int, axis: int) -> Array:
+    whole = x.shape[axis] // size * size
+    done = np.arange(x.shape[axis]) < whole
+    return np.where(done if axis == -1 else done[:, None], x, 0.0)
