@@ -108,13 +108,8 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
             yield "edit.left_out", says, PLAIN + 1, _without(part)
     if op == "cat":
         yield "edit.pairs", "interleaves the parts", RARE, _interleaved_parts
-    if op == "slice_scatter" and len(written := _written(region.network.graph, node)) > 1:
-        whole = np.shape(region.base[value])[_axis_of(node)]
-        if sum(np.shape(region.base[part])[_axis_of(node)] for part in written) == whole:
-            for order in list(permutations(range(len(written))))[1:] if len(written) <= _MOST_PARTS else ():
-                which = "its two parts" if len(written) == 2 else "its parts"
-                says = f"has {which} in each other's place: in the order {', '.join(map(str, order))}"
-                yield "edit.order", says, RARE, _written_in(order)
+    if op == "slice_scatter":
+        yield from _of_written(region, node, value)
     if op == "view":
         yield from _regrouped(region, node, value)
     if op == "getitem" and isinstance(node.operands[0], Ref):
@@ -131,6 +126,17 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         yield "edit.order", "takes the other part", RARE, _other_part
         yield "edit.order", "takes the part before it", RARE, _beside(-1)
         yield "edit.order", "takes the part behind it", RARE, _beside(1)
+
+
+def _of_written(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, Rank, Change]]:
+    """Parts that are written into one value until it has all of them."""
+    parts, axis = _written(region.network.graph, node), _axis_of(node)
+    lengths = [np.shape(region.base[part])[axis] for part in parts]
+    if sum(lengths) == np.shape(region.base[value])[axis] and len(parts) <= _MOST_PARTS:
+        for order in list(permutations(range(len(parts))))[1:]:
+            which = "its two parts" if len(parts) == 2 else "its parts"
+            says = f"has {which} in each other's place: in the order {', '.join(map(str, order))}"
+            yield "edit.order", says, RARE, _written_in(order)
 
 
 def _axis_of(node: Node) -> int:

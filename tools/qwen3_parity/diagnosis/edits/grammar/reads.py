@@ -12,7 +12,7 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.nearest import last_before
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, read_line, short
-from qwen3_parity.mistakes.ranks import COMBINED, RARE
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
@@ -95,20 +95,34 @@ def _within(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
 def _parts(region: Region, site: Site) -> Iterator[Edit]:
     """Every part that is joined, by other values of its module of the same shape: values for keys."""
     here = region.sites[site][-1]  # of several layers the last, as what is read instead
-    node = region.node(here)
-    nodes = [each for value in region.order if (each := region.node(value)) is not None and short(each.op) == "cat"]
-    joined = {read for each in nodes if node is not None and each.module == node.module for read in each.reads}
-    for place, part in enumerate(node.operands[0] if node is not None else ()):
+    node = region.network.graph.node(here)
+    assert node is not None
+    line, joined = line_of(region, here), _joined_in(region, node.module)
+    beside = [(source, last) for source, values in region.sites.items()
+              if (last := max((value for value in values if value < here), default=-1)) >= 0
+              and _is_by_heads(region, last) and getattr(region.node(last), "module", None) == node.module]  # fmt: skip
+    for place, part in enumerate(node.operands[0]):
         shape = np.shape(region.base[part.value])
-        for source, values in region.sites.items() if _is_float(region, part.value) and len(shape) > _CHANNELS else ():
-            last = max((value for value in values if value < here), default=-1)
-            maker = region.node(last)
-            if maker is None or node is None or maker.module != node.module or last == part.value:
-                continue
-            if _is_float(region, last) and np.shape(region.base[last]) == shape:
+        for source, last in beside if _is_by_heads(region, part.value) else ():
+            if last != part.value and np.shape(region.base[last]) == shape:
                 says = f"reads {named(region, last)} for {named(region, part.value)}, part {place} of cat"
-                rank = RARE if last in joined else COMBINED
-                yield Edit("edit.reads", says, rank, {site: _part(place, source)}, line_of(region, here))
+                rank = PLAIN if (place, last) in joined else COMBINED  # values for keys are soon mistaken
+                yield Edit("edit.reads", says, rank, {site: _part(place, source)}, line)
+
+
+def _is_by_heads(region: Region, value: int) -> bool:
+    return _is_float(region, value) and np.ndim(region.base[value]) > _CHANNELS
+
+
+def _joined_in(region: Region, module: str) -> set[tuple[int, int]]:
+    """All parts that a module joins, with their places."""
+    nodes = (region.node(value) for value in region.order)
+    return {
+        part
+        for node in nodes
+        if node is not None and node.module == module and short(node.op) == "cat"
+        for part in enumerate(node.reads)
+    }
 
 
 def _part(place: int, source: Site) -> Change:

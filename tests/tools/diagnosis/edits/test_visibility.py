@@ -1,0 +1,40 @@
+"""What an edit of a mask lets queries see, and the line that reads the mask."""
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.grammar.masks import of_mask
+from qwen3_parity.diagnosis.edits.visibility import visibility
+from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_spec.graph import Line
+
+
+def test_the_line_of_scores_is_said_where_they_hide_something_with_the_edit_alone() -> None:
+    """A step of a window whose keys are all seen."""
+    scores, line = np.array([[[[1.0, 2.0, 3.0, 4.0]]]]), Line(file="modeling_x.py", number=7, function="forward")
+    hidden = np.where(np.arange(4) > 0, scores, -1e30)
+    nodes = [SimpleNamespace(op=op, lines=(line,), reads=()) for op in ("add.Tensor", "softmax.int")]
+    region = SimpleNamespace(
+        order=[0, 1], base={0: scores, 1: scores / 10}, node=nodes.__getitem__, values=lambda _: {0: hidden, 1: hidden}
+    )
+    otherwise = visibility(cast(Any, region), Edit("edit.mask", "", PLAIN, {}))
+    assert otherwise is not None and otherwise.reader == line
+    assert otherwise.says == "the oldest visible key is hidden (1 of 4 cell)"
+
+
+def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose() -> None:
+    far = np.arange(9)[:, None] - np.arange(9)
+    window = (far >= -1) & (far <= 2)
+    call = cast(Any, SimpleNamespace(plain=lambda: window))
+    seen = {says: change(call) for says, change in of_mask(window, ()) if "window" in says}
+    assert (
+        seen["has its window behind each query alone, all of it, not on both sides"] == ((far >= 0) & (far < 4))
+    ).all()
+    assert (seen["has no end of its window on the side ahead"] == (far <= 2)).all()
+    assert (seen["has the two sides of its window exchanged"] == ((far >= -2) & (far <= 1))).all()
+    for without in (far >= 0, (far >= 0) & (far < 4), far < 3):
+        assert not [says for says, _ in of_mask(without, ()) if "window" in says]
+    assert not [says for says, _ in of_mask(window, [window]) if "window" in says]
