@@ -44,16 +44,19 @@ def attending(monkeypatch: Patch, encoder: int, change: Callable[..., tuple[Any,
 
 
 def by_parts(divisor: int) -> Callable[[Patch, int], None]:
-    def change(probs: Any, _: Any, value: Any, own: int) -> tuple[Any, Any]:
-        parts = (part / part.sum(-1, keepdim=True).clamp(min=1e-30) / divisor for part in probs.tensor_split([own], -1))
+    def change(probs: Any, _: Any, value: Any, decoder_keys: int) -> tuple[Any, Any]:
+        parts = (
+            part / part.sum(-1, keepdim=True).clamp(min=1e-30) / divisor
+            for part in probs.tensor_split([decoder_keys], -1)
+        )
         return torch.cat([*parts], -1), value
 
     return lambda monkeypatch, encoder: attending(monkeypatch, encoder, change)
 
 
 def keys_for_values(monkeypatch: Patch, encoder: int) -> None:
-    def change(probs: Any, key: Any, value: Any, own: int) -> tuple[Any, Any]:
-        return probs, torch.cat([value[:, :, :own], key[:, :, own:]], 2)
+    def change(probs: Any, key: Any, value: Any, decoder_keys: int) -> tuple[Any, Any]:
+        return probs, torch.cat([value[:, :, :decoder_keys], key[:, :, decoder_keys:]], 2)
 
     attending(monkeypatch, encoder, change)
 

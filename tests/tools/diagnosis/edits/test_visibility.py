@@ -29,12 +29,12 @@ def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose()
     far = np.arange(9)[:, None] - np.arange(9)
     window = (far >= -1) & (far <= 2)
     call = cast(Any, SimpleNamespace(plain=lambda: window))
-    seen = {says: change(call) for says, change in of_mask(window, ()) if "window" in says}
+    visible = {says: change(call) for says, change in of_mask(window, ()) if "window" in says}
     assert (
-        seen["has its window behind each query alone, all of it, not on both sides"] == ((far >= 0) & (far < 4))
+        visible["has its window behind each query alone, all of it, not on both sides"] == ((far >= 0) & (far < 4))
     ).all()
-    assert (seen["has no end of its window on the side ahead"] == (far <= 2)).all()
-    assert (seen["has the two sides of its window exchanged"] == ((far >= -2) & (far <= 1))).all()
+    assert (visible["has no end of its window on the side ahead"] == (far <= 2)).all()
+    assert (visible["has the two sides of its window exchanged"] == ((far >= -2) & (far <= 1))).all()
     for without in (far >= 0, (far >= 0) & (far < 4), far < 3):
         assert not [says for says, _ in of_mask(without, ()) if "window" in says]
     assert not [says for says, _ in of_mask(window, [window]) if "window" in says]

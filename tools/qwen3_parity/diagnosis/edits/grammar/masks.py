@@ -22,8 +22,8 @@ def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
         yield "has the last query's row for every query", _row_of(-1)
         yield "has the first query's row for every query", _row_of(0)
     ends = None if any(np.array_equal(base, x) for x in reads if isinstance(x, np.ndarray)) else _ends(base)
-    for says, seen in _WINDOWS.items() if ends else ():
-        yield says, _windowed(seen)
+    for says, rule in _WINDOWS.items() if ends else ():
+        yield says, _windowed(rule)
 
 
 _WINDOWS: dict[str, Callable[[Array, int, int], Array]] = {
@@ -57,11 +57,11 @@ def _far(count: int) -> Array:
     return np.arange(count)[:, None] - np.arange(count)
 
 
-def _windowed(seen: Callable[[Array, int, int], Array]) -> Change:
+def _windowed(rule: Callable[[Array, int, int], Array]) -> Change:
     def change(call: Call) -> Array:
         visible = np.asarray(call.plain())
         ends = _ends(visible)
-        return visible if ends is None else np.broadcast_to(seen(_far(visible.shape[-1]), *ends), visible.shape)
+        return visible if ends is None else np.broadcast_to(rule(_far(visible.shape[-1]), *ends), visible.shape)
 
     return change
 

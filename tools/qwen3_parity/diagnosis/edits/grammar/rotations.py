@@ -61,8 +61,8 @@ def rotations(region: Region) -> Iterator[Edit]:
 def _axes(region: Region, value: int) -> int:
     """The axes of positions `[axis, batch, …]` that become floats to be multiplied by frequencies; else 0."""
     node, base = region.node(value), region.base[value]
-    made = region.base[node.reads[0]] if node is not None and short(node.op) == "to_copy" else None
-    is_whole = isinstance(made, np.ndarray) and made.dtype.kind == "i" and base.dtype.kind == "f"
+    counts = region.base[node.reads[0]] if node is not None and short(node.op) == "to_copy" else None
+    is_whole = isinstance(counts, np.ndarray) and counts.dtype.kind == "i" and base.dtype.kind == "f"
     return len(base) if is_whole and base.ndim == _POSITIONS and len(base) <= _MOST_AXES else 0
 
 
