@@ -13,15 +13,16 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis import diagnose
 
 CASE, LAYER = "model/qwen3_moe", "model.layers.0"
+RECORDED = (LAYER, f"{LAYER}.self_attn.o_proj", "model.embed_tokens")
 
 
 def by_its_result(values: Array) -> list[str]:
-    """What is said of a layer of which nothing but its result was recorded."""
+    """What is said of a layer of which its attention and its result were recorded."""
     whole = golden(CASE)
     tensors = [
         replace(item, array=values) if item.info.name == LAYER else item
         for item in whole
-        if not item.info.step and (item.info.name.startswith("input.") or item.info.name == LAYER)
+        if not item.info.step and (item.info.name.startswith("input.") or item.info.name in RECORDED)
     ]
     (fault,) = diagnose(whole, replace(whole, tensors=tensors), weights(CASE), partial=True).faults
     return [explanation.says for explanation in fault.explanations[:1]]
