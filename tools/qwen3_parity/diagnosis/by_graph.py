@@ -37,7 +37,6 @@ from qwen3_parity.judge.match import several
 from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
-from qwen3_parity.slices.loaded import before_rounding
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
@@ -70,8 +69,7 @@ def diagnose_by_graph(
     times of what is usual. Raises `ParityError` when the two do not belong together.
     """
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
-    if unrounded := before_rounding(golden, candidate, weights):
-        weights = {**weights, **unrounded}  # what it has been judged by
+    weights = judged.weights
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
         places = [fault for fault, _ in _by_place(judged.alone)]

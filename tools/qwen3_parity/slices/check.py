@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -37,11 +37,15 @@ _NAMED = 8
 
 @dataclass(frozen=True)
 class Judged:
-    """The verdicts on a candidate, and each tap alone with its cells; `network` is None without weights."""
+    """The verdicts on a candidate, and each tap alone with its cells; `network` is None without weights.
+
+    `weights` are the parameters that it was judged by: where the golden's run rounded them, those from before.
+    """
 
     verdicts: Verdicts
     network: Network | None = None
     alone: Sequence[Alone] = ()
+    weights: Mapping[str, Array] = field(default_factory=dict)
 
 
 def judged_by_graph(
@@ -76,7 +80,8 @@ def judged_by_graph(
     )
     if weights is None:
         return Judged(_with_first_bad(verdicts))
-    net = network(expected, actual, {**weights, **unrounded})
+    held = {**weights, **unrounded}
+    net = network(expected, actual, held)
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         alone = _each(both, expected, actual, net)
         far = any(tap.problem is not None for tap in verdicts.taps)
@@ -85,7 +90,7 @@ def judged_by_graph(
             taps = [_in_the_run(item, expected, actual, graph, rerouted) for item in both]
             verdicts = replace(verdicts, taps=taps, notes=rerouted.notes)
     verdicts = _with_alone(verdicts, [part.verdict for part in alone])
-    return Judged(_with_parameters_excused(verdicts, net, weights), net, alone)
+    return Judged(_with_parameters_excused(verdicts, net, weights), net, alone, held)
 
 
 def _each(both: Sequence[Tensor], golden: Recording, candidate: Recording, net: Network) -> list[Alone]:

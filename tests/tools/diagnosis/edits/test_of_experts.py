@@ -122,11 +122,11 @@ def test_what_an_expert_does_otherwise_is_told(mistake: str) -> None:
 def test_a_routers_weights_of_tokens_beyond_a_capacity_are_told() -> None:
     """Each expert has room for its part of the choices, rounded up; who comes later has a weight of 0."""
     _, chosen, weight = routed()
-    flat, experts_ = chosen.ravel(), weights(CASE)[f"{MLP}.gate.weight"].shape[0]
-    capacity = -(-flat.size // experts_)
+    flat, count = chosen.ravel(), weights(CASE)[f"{MLP}.gate.weight"].shape[0]
+    capacity = -(-flat.size // count)
     full = np.array([(flat[:place] == expert).sum() >= capacity for place, expert in enumerate(flat)])
     first, *_ = firsts(
         CASE, {f"{MLP}.gate[1]": np.where(full.reshape(chosen.shape), 0, weight), f"{MLP}.gate[2]": chosen}
     )
-    says = f"leaves every expert out beyond a capacity of tokens × {chosen.shape[1]} / {experts_}, rounded up, at "
+    says = f"leaves every expert out beyond a capacity of tokens × {chosen.shape[1]} / {count}, rounded up, at "
     assert first.startswith(f"edit.expert: {says}")

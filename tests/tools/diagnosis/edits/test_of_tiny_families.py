@@ -79,6 +79,7 @@ def test_a_time_step_that_is_clamped_to_the_configs_bounds_is_told(
         for step in case.steps:
             states = model(**step, cache_params=states, use_cache=True).cache_params
     faults = diagnose(golden, read(path), weights_in(golden, tmp_path / "mamba2")).faults
+    assert faults
     for fault in faults:
         best = fault.explanations[0]
         assert "clamps the result of softplus at 0.001 (time_step_min) and 0.1 (time_step_max)" in best.says

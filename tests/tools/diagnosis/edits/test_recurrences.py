@@ -286,7 +286,7 @@ def forgets(query: Any, key: Any, value: Any, g: Any, beta: Any, **named: Any) -
     return by_tokens(query, key, value, g, beta, named.get("initial_state"), step)
 
 
-def loses_one(hidden: Any, state: Any, *more: Any, **named: Any) -> Any:
+def loses_an_input(hidden: Any, state: Any, *more: Any, **named: Any) -> Any:
     """A convolution of a token whose state has one input fewer."""
     state[..., :2] = 0
     return CONVOLUTION(hidden, state, *more, **named)
@@ -295,7 +295,10 @@ def loses_one(hidden: Any, state: Any, *more: Any, **named: Any) -> Any:
 CONVOLUTION: Any = modeling_qwen3_next.causal_conv1d_update
 OF_STATES = {
     "torch_chunk_gated_delta_rule": (forgets, f"{AGAIN.format(4)}, padding counted"),
-    "causal_conv1d_update": (loses_one, "has 1 of the earlier inputs of a convolution fewer: zeros for the oldest"),
+    "causal_conv1d_update": (
+        loses_an_input,
+        "has 1 of the earlier inputs of a convolution fewer: zeros for the oldest",
+    ),
 }
 
 
