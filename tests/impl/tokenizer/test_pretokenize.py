@@ -47,6 +47,7 @@ def draw_edges(draw: random.Random, ranges: tuple[tuple[int, int], ...]) -> list
     return [code for pair in draw.choices(ranges, k=40) for code in pair]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_patterns_of_model_families_split_as_in_hugging_face(family: str) -> None:
     seed, pattern = 21, FAMILIES[family]
@@ -63,6 +64,7 @@ def test_a_piece_of_syntax_means_what_it_means_to_hugging_face(pattern: str) -> 
         assert pre_tokenize(ours, text) == their_pieces(theirs, text), (seed, ascii(text))
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("pattern", [r"\p{L}", r"\p{N}", r"\s", "(?i:s)", "(?i:k)"])
 def test_a_class_has_the_same_members_among_all_characters(pattern: str) -> None:
     # Planes 4 to 13 are empty, 15 and 16 are private.

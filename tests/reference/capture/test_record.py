@@ -20,6 +20,7 @@ from qwen3_reference.versions import check_versions
 NAMES = [definition.name for definition in CASES]
 
 
+@pytest.mark.sample(every=2)
 @pytest.mark.parametrize("name", ["encoder/one_token", "encdec/second_request", "encdec/bfloat16"])
 def test_a_case_gives_the_same_bytes_twice(checkpoints: Path, tmp_path: Path, name: str) -> None:
     for copy in ("a.pb", "b.pb"):

@@ -283,6 +283,7 @@ class Attended(nn.Module):
         )
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("how", ["plain", "scale", "mask", "mask and scale", "bias", "causal", "log_sigmoid"])
 def test_an_op_that_nothing_here_computes_is_what_torch_makes_it_of(how: str) -> None:
     x = torch.randn(2, 3, 5, 4, generator=torch.Generator().manual_seed(1))

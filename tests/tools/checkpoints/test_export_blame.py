@@ -52,6 +52,7 @@ def wrong(tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("name", COMMITTED)
 def test_the_weights_are_those_of_the_directory(name: str, committed_export: Callable[[str], Path]) -> None:
     stored, exported = (load_weights(None, folder) for folder in (CHECKPOINTS / name, committed_export(name)))

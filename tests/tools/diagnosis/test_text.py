@@ -62,6 +62,7 @@ def shown(diagnosis: TokenDiagnosis) -> str:
     return capture.get()
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: path.stem)
 def test_a_golden_has_no_fault(path: Path) -> None:
     expected = read(path)

@@ -60,7 +60,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def diagnosed(every: Recording, level: str) -> Diagnosis:
     golden, pattern = golden_of(NAME), LEVELS[level]
     taken = [item for item in every if item.info.name.startswith("parameter.") or pattern.fullmatch(item.info.name)]
-    return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=ENOUGH / 5)
+    return diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=ENOUGH / 25)
 
 
 @pytest.mark.sample(every=3)

@@ -78,7 +78,7 @@ def diagnosed(
     folder: Path,
     arithmetic: str = "other",
     only: Collection[str] = (),
-    work: float = ENOUGH / 5,
+    work: float = ENOUGH / 25,
 ) -> Diagnosis:
     case = next(case for case in MODEL_CASES if case.name == NAME)
     model, asked = network(case), qwen3_parity.golden(NAME)

@@ -61,7 +61,7 @@ def recorded(name: str, place: str, change: Change, folder: Path) -> Recording:
 
 def explained(name: str, candidate: Recording) -> list[Explained]:
     golden = golden_of(f"model/{name}")
-    return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS), work=ENOUGH / 5).faults)
+    return list(diagnose(golden, candidate, weights_of(golden, CHECKPOINTS), work=ENOUGH / 25).faults)
 
 
 def unsaid(candidate: Recording) -> Recording:
@@ -142,6 +142,6 @@ def test_whatever_stands_under_a_parameters_name_ends_no_diagnosis(by: str, numb
     tensors = [*(x for x in candidate if taps.match(x.info.name)), wrong]
     golden = golden_of("model/qwen3_moe")
     hostile = replace(candidate, tensors=tensors)
-    diagnosis = diagnose(golden, hostile, weights_of(golden, CHECKPOINTS), work=ENOUGH / 10)
+    diagnosis = diagnose(golden, hostile, weights_of(golden, CHECKPOINTS), work=ENOUGH / 50)
     assert diagnosis.faults and not diagnosis.failures
     assert all(fault.name != "weight.as_loaded" for fault in diagnosis.faults)

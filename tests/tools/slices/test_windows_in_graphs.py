@@ -21,6 +21,7 @@ from qwen3_reference.cases.models import MODEL_CASES
 
 NAME = "model/gemma3"
 LEVELS = {"layers": re.compile(r"input\..*|model\.layers\.\d+|logits"), "results": re.compile(r"input\..*|logits")}
+WORK = {"layers": ENOUGH / 10, "results": ENOUGH / 5}
 
 
 def with_window(length: int, folder: Path) -> Recording:
@@ -46,7 +47,7 @@ def test_another_window_is_named_by_the_first_step_though_later_ones_read_keys_t
     window = int(re.search(r'"sliding_window": (\d+)', golden.graph.config)[1])  # type: ignore[index]
     every = with_window(window + by, tmp_path)
     taken = [item for item in every if LEVELS[level].fullmatch(item.info.name)]
-    diagnosis = diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=ENOUGH / 5)
+    diagnosis = diagnose(golden, replace(every, tensors=taken), weights_of(golden, CHECKPOINTS), work=WORK[level])
     every_name = diagnosis.faults[0].explanations  # of 5 tokens all are within a window of 5, and of any longer one
     assert {each.name for each in every_name} == {"edit.constant"}
     assert any(says.format(window + by, window) in each.says for each in every_name)

@@ -109,6 +109,7 @@ HELD: dict[str, tuple[str, str, int, Change, str, str]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("change_name", HELD)
 def test_what_stands_elsewhere_is_told_as_a_map(change_name: str) -> None:
     case, name, step, change, kind, says = HELD[change_name]

@@ -54,6 +54,7 @@ def lowest(values: Array, hidden: Array) -> Array:
         return np.where(hidden, np.float32(LOWEST) + values, values)
 
 
+@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("put", [minus_infinity, lowest], ids=lambda put: put.__name__)
 @pytest.mark.parametrize("case", ["decoder/plain", "decoder/ragged_decode", "encdec/ragged", "llama/bfloat16"])
 def test_scores_behind_the_mask_are_recognised_and_pass(case: str, put: Callable[[Array, Array], Array]) -> None:

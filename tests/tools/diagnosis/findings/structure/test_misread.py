@@ -111,6 +111,7 @@ def test_a_mistake_of_whoever_reads_few_bits_is_told(mistake: str) -> None:
     assert "a scale for each 16 numbers of a row" in says or "8 bits" in says
 
 
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("grid", [grid for grid in GRIDS if grid.bits != 2], ids=lambda grid: grid.says)
 def test_what_is_read_as_it_was_stored_is_a_format_and_no_mistake(grid: Grid) -> None:
     weight = grid.fit(W, lambda scale: np.asarray(scale, F32))

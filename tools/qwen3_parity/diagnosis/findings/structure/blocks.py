@@ -8,7 +8,7 @@ from itertools import product as every
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.product import Product, looked_for_once
 from qwen3_parity.diagnosis.findings.structure.few_bits import GRIDS, SCALES, Grid, Stored
 
 _SIZES = (32, 64, 128, 16, 8, 256)
@@ -24,6 +24,7 @@ _COARSEST = 0.7
 """What is farther off than this, of its size, was rounded to no grid."""
 
 
+@looked_for_once
 def blocks(product: Product) -> tuple[str, str, float] | None:
     """A weight in few bits: a scale for each block of a row, for each row or column, or one."""
     if not _small(product):
@@ -38,6 +39,7 @@ def blocks(product: Product) -> tuple[str, str, float] | None:
     return None
 
 
+@looked_for_once
 def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
     """An input in few bits: a scale for each position, or each block of it."""
     if not _small(product):
@@ -54,6 +56,7 @@ def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
     return None
 
 
+@looked_for_once
 def rounded_both(product: Product) -> tuple[str, str, float] | None:
     """A weight and an input of 8 bits each, as a dynamically quantised linear has them."""
     if not _small(product):
@@ -115,7 +118,8 @@ def _rounded(rows: Array, size: int, grid: Grid, stored: Stored, of: Array) -> A
     if size == _ROW:
         return grid.fit(rows, stored).astype(np.float64)
     if size > _ROW:
-        padded = np.pad(rows, ((0, 0), (0, -inputs % size)), mode="edge")  # adds no new smallest or largest
+        more = -inputs % size  # the last number again is no new smallest or largest
+        padded = np.pad(rows, ((0, 0), (0, more)), mode="edge") if more else rows
         return grid.fit(padded.reshape(-1, size), stored).reshape(count, -1)[:, :inputs].astype(np.float64)
     across = 0 if size == _COLUMN else None
     ends = [np.broadcast_to(end(of, axis=across), (1, inputs)) for end in (np.min, np.max)]
