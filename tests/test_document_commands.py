@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +24,11 @@ from safetensors.numpy import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 import qwen3_parity
-from qwen3_golden import GOLDEN_ROOT, read
+from qwen3_golden import GOLDEN_ROOT, Recording, read
+from qwen3_parity.check import check
 from qwen3_parity.cli import main
 from qwen3_parity.folder.levels import cases_of
+from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.recording.record import record
 
 ROOT = GOLDEN_ROOT.parent
@@ -136,11 +139,23 @@ def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
+JUDGED = dict[tuple[object, ...], Verdicts]()
+
+
+def judged_once(golden: Recording, candidate: Path, weights: Any, *, partial: bool) -> Verdicts:
+    """Each page's folder has the same recordings, which several of its commands judge."""
+    key = golden.digest, str(candidate), sha256(candidate.read_bytes()).digest(), weights is None, partial
+    if key not in JUDGED:
+        JUDGED[key] = check(golden, candidate, weights, partial=partial)
+    return JUDGED[key]
+
+
 @pytest.fixture
 def folder(recordings: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """What the pages speak of: DIR, my_model, my.txt, my_recordings, and the Python of the tokenizer's page."""
     shutil.copytree(recordings, tmp_path, dirs_exist_ok=True)
     shutil.rmtree(tmp_path / "build")
+    monkeypatch.setattr("qwen3_parity.folder.check.check", judged_once)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(ROOT / "examples"))
     monkeypatch.syspath_prepend(str(tmp_path))
