@@ -88,6 +88,13 @@ class Node:
         return tuple(_refs((*self.operands, *self.named.values())))
 
     @cached_property
+    def is_flat(self) -> bool:
+        """Whether it reads each value as an operand by itself, and its result's size is that of any run."""
+        call, by_itself = self.dispatch, [operand.value for operand in self.operands if isinstance(operand, Ref)]
+        free = call is None or call.free or call.may_gather
+        return not free and not self.named and len(by_itself) == len(self.reads)
+
+    @cached_property
     def dispatch(self) -> Dispatch | None:
         """What computes it, None for an op that nothing here computes."""
         kernel, name = kernel_of(self.op), self.op.partition(".")[0]
@@ -210,6 +217,10 @@ def computed(
         raise ValueError(f"an op that nothing here computes: {node.op}")
     lift = np.asarray if call.stays else numbers.lifted
     try:
+        if limit is None and choice is None and node.is_flat and (again := _tensors(node, values)) is not None:
+            operands = again if call.stays else [lift(x) if type(x) is np.ndarray else x for x in again]
+            result = call.compute(numbers, *operands) if call.takes_numbers else call.compute(*operands)
+            return _settled(node, call, result, numbers)
         operands = [resolved(operand, values, lift, rows_stay=call.rows_stay) for operand in node.operands]
         named = {name: resolved(operand, values, lift) for name, operand in node.named.items()} if node.named else {}
         if call.may_gather and (rows := gathered(node.op, operands)) is not None:
@@ -224,6 +235,18 @@ def computed(
             return _result(node, call, operands, named, numbers, choice)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
+
+
+def _tensors(node: Node, values: Mapping[int, Any]) -> list[Any] | None:
+    """The operands of a node that reads tensors alone, each by itself; None where a value is another thing."""
+    operands = list[Any]()
+    for operand in node.operands:
+        if type(operand) is Ref:
+            operand = values[operand.value]
+            if type(operand) is not np.ndarray:
+                return None
+        operands.append(list(operand) if type(operand) is tuple else operand)
+    return operands
 
 
 def _result(

@@ -19,7 +19,6 @@ FIELDS = (
 )
 
 
-@pytest.mark.sample(every=3)
 @pytest.mark.parametrize("path", CASES, ids=lambda path: f"{path.parent.name}/{path.stem}")
 def test_our_configuration_is_the_cases(path: Path) -> None:
     golden = read(path)

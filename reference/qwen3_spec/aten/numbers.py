@@ -7,6 +7,7 @@ of their operands.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -32,15 +33,12 @@ class Numbers:
 
         Raises `ValueError` for a name that is none of `DTYPES`: NumPy would read it as a type of any size.
         """
-        if name in _COMPLEX:
-            return np.result_type(self.arithmetic.dtype, np.complex64)
-        if name not in DTYPES:
-            raise ValueError(f"no dtype of a graph: {name!r}")
-        return np.dtype(self.arithmetic.dtype) if name in _FLOATS else np.dtype(name)
+        return _dtype(name, np.dtype(self.arithmetic.dtype))
 
     def lifted(self, value: Array) -> Array:
         """A value in this type, where it is one of floats."""
-        return self.arithmetic.cast(value) if value.dtype.kind == "f" else value
+        kind = value.dtype
+        return value if kind.kind != "f" or kind.type is self.arithmetic.dtype else self.arithmetic.cast(value)
 
     def at(self, value: int) -> Numbers:
         """What the node of this number is computed with."""
@@ -100,6 +98,15 @@ class Numbers:
     def running_sum(self, value: Array, axis: int) -> Array:
         """The sums of the first elements of an axis, of the first two, and so on."""
         return np.cumsum(value, axis, dtype=value.dtype)
+
+
+@cache
+def _dtype(name: str, of_floats: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    if name in _COMPLEX:
+        return np.result_type(of_floats, np.complex64)
+    if name not in DTYPES:
+        raise ValueError(f"no dtype of a graph: {name!r}")
+    return of_floats if name in _FLOATS else np.dtype(name)
 
 
 TRUTH = Numbers(FLOAT64_SUMS)

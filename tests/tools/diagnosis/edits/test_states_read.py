@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from test_recurrences import STATES, TAP, honest, recurrence, region
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits import states_read as module
+from qwen3_parity.diagnosis.edits.recurrence import Recurrence, of_step
 from qwen3_parity.diagnosis.edits.states_read import states_read
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_spec.aten import TRUTH
@@ -40,6 +43,15 @@ def test_each_row_says_whose_state_it_has_and_behind_which_token() -> None:
     says = f"in step 1 row 0 with that of row 1 behind its token {length - 1 - padding}"
     assert edit.says.endswith(says) and "cache.*.recurrent_states" in edit.says, edit.says
     assert at.of(edit).whole and at.of(edit).fits
+
+
+def test_a_layers_recurrence_is_looked_up_once_and_its_work_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    walk = [states[1] for _, states in recurrence().walk(region().base, 0, None)]
+    at, looked_up = begun_with(walk[-2]), list[Recurrence | None]()
+    monkeypatch.setattr(module, "of_step", lambda net, key: (looked_up.append(of_step(net, key)), looked_up[-1])[1])
+    (edit,) = states_read(at)
+    assert len(looked_up) == 1 and all(at.of(edit).fits for _ in range(3)) and len(looked_up) == 2
+    assert not any(each is None or each.body.work for each in looked_up)  # it is the region's
 
 
 def test_a_right_row_begins_with_its_own_state() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.beside import changes_of
-from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Around, Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
@@ -114,6 +114,11 @@ class Recurrence:
             return [tokens[:, number].reshape(shape) for number in range(count)]
         axis = _axis(shape, x.shape)
         return [x.take([number], axis) for number in range(count)]
+
+    def count_for(self, region: Around) -> None:
+        """Work that was done for a region is the region's."""
+        region.work += self.body.work
+        self.body.work = 0
 
     def gives(self, env: Mapping[int, Any], step: int) -> bool:
         """Whether it gives what the graph does in a step, as far as `env` has that, padding left out."""

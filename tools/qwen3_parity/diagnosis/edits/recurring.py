@@ -148,7 +148,7 @@ def _recurring(edit: Edit, places: _Places, later: Edit | None = None) -> Edit:
                 raise ValueError("no part of the mistake")
             env = call.env if later is None else {**call.env, **_as_read(later, region)}
             last[:] = [_Run(call.env, step, layer, layer.run(env, step, edit, call.numbers))]
-            _count_for(layer, region)
+            layer.count_for(region)
         return last[0].results[call.value]
 
     names = {opened(name) for name in (*places.layer.results, *places.layer.states)}
@@ -173,12 +173,6 @@ def _as_read(edit: Edit, region: Around) -> dict[int, Any]:
     """What a region reads, where an edit changes it: the tokens' own edit does."""
     values = (value for site in edit.changes for value in region.at(site) if region.node(value) is None)
     return {value: region.base[value] for value in values}
-
-
-def _count_for(recurrence: Recurrence, region: Around) -> None:
-    """Work that was done for a region is the region's."""
-    region.work += recurrence.body.work
-    recurrence.body.work = 0
 
 
 class _Token(NamedTuple):
@@ -208,7 +202,7 @@ class _Beginning(NamedTuple):
                 if not np.abs((values - token.actual)[token.cells]).max(initial=0) <= token.most:
                     return True
         finally:
-            _count_for(self.recurrence, self.region)
+            self.recurrence.count_for(self.region)
         return False
 
     def _walk(self, edit: Edit) -> Iterator[Array]:

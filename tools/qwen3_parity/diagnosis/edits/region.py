@@ -65,15 +65,15 @@ class Region:
     @cached_property
     def leaves(self) -> list[int]:
         """Leaves and recorded values that the region reads, in order."""
-        reads = {read for value in self.order for read in _node(self.network.graph.node(value)).reads}
-        return sorted(reads - self._inside)
+        reads = {read for node in self._nodes.values() for read in node.reads}
+        return sorted(reads - self._nodes.keys())
 
     @cached_property
     def sites(self) -> dict[Site, list[int]]:
         """The region's ops, and the parameters and inputs that it reads, by site."""
         sites = dict[Site, list[int]]()
-        for value in self.order:
-            sites.setdefault(site_of(_node(self.network.graph.node(value)), self.network.graph), []).append(value)
+        for value, node in self._nodes.items():
+            sites.setdefault(site_of(node, self.network.graph), []).append(value)
         for value in self.leaves:
             name = self.names.get(value) or self.tap_names.get(value)
             if name is not None and np.ndim(self.base[value]):
@@ -120,7 +120,7 @@ class Region:
         for (name, step), value in graph.taps.items():
             if step != self.key[1] or numbers_of(name) not in (numbers, ()) or graph.node(value) is None:
                 continue
-            if value == self.value or value in self._inside or value not in self.network.slices.recorded:
+            if value == self.value or value in self._nodes or value not in self.network.slices.recorded:
                 continue
             region = Region(self.network, value, (name, step))
             if len(region.order) > SMALL:
@@ -218,12 +218,12 @@ class Region:
     @cached_property
     def sources(self) -> dict[str, int]:
         """What ops of the region could read instead, by name with its layer open; see `sources`."""
-        return sources(self.network, self.key, self._behind, self._inside)
+        return sources(self.network, self.key, self._behind, self._nodes.keys())
 
     @cached_property
     def later_sources(self) -> dict[str, int]:
         """Recorded values that follow from the region's own in the reference, by name with their layer open."""
-        every = sources(self.network, self.key, self._behind, self._inside, later=True)
+        every = sources(self.network, self.key, self._behind, self._nodes.keys(), later=True)
         return {name: value for name, value in every.items() if value in self._behind and value != self.value}
 
     def source(self, name: str, numbers: Numbers = TRUTH, shape: tuple[int, ...] | None = None) -> Array:
@@ -277,14 +277,14 @@ class Region:
     def users(self) -> dict[int, list[int]]:
         """Which ops of the region read a value."""
         users = dict[int, list[int]]()
-        for value in self.order:
-            for read in dict.fromkeys(_node(self.network.graph.node(value)).reads):
+        for value, node in self._nodes.items():
+            for read in dict.fromkeys(node.reads):
                 users.setdefault(read, []).append(value)
         return users
 
     def node(self, value: int) -> Node | None:
         """The op that makes a value inside of the region; None for what it reads."""
-        return self.network.graph.node(value) if value in self._inside else None
+        return self._nodes.get(value)
 
     def edited(self, edit: Edit, noise: Noise | None = None) -> Array | None:
         """The region's value with an edit in it, in float64 or in a draw.
@@ -314,15 +314,15 @@ class Region:
         key = frozenset(values)
         if key not in self._descendants:
             reached = set(key)
-            for value in self.order:
-                if value not in reached and not reached.isdisjoint(_node(self.network.graph.node(value)).reads):
+            for value, node in self._nodes.items():
+                if value not in reached and not reached.isdisjoint(node.reads):
                     reached.add(value)
             self._descendants[key] = [value for value in self.order if value in reached]
         return self._descendants[key]
 
     @cached_property
-    def _inside(self) -> frozenset[int]:
-        return frozenset(self.order)
+    def _nodes(self) -> Mapping[int, Node]:
+        return {value: _node(self.network.graph.node(value)) for value in self.order}
 
     def _run(self, changes: Mapping[int, tuple[Site, Change]], numbers: Numbers, env: dict[int, Any]) -> dict[int, Any]:
         """Compute into `env`; from the edited values on, where it has all of them without an edit.
@@ -345,7 +345,7 @@ class Region:
 
         Raises as `_run` does.
         """
-        graph, choices = self.network.graph, self.choices
+        nodes, choices, costs = self._nodes, self.choices, self._costs
         limit = LIMIT if "base" not in self.__dict__ else None  # the shapes are those of before
         unchanged = bool(changes) and not whole
         for value in sorted(changes.keys() - set(order)):
@@ -356,7 +356,7 @@ class Region:
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
         for value in order:
-            node, at = _node(graph.node(value)), numbers.at(value)
+            node, at = nodes[value], numbers.at(value)
             if value in changes:
                 operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)
                 named = {name: resolved(operand, env, at.lifted) for name, operand in node.named.items()}
@@ -366,7 +366,7 @@ class Region:
                 result = call.settled(result) if node.dtype else result
             else:
                 result = computed(node, env, at, choices.get(value), limit)
-            self.work += self._cost(value, env)
+            self.work += costs[value] if value in costs else self._cost(value, env)
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result
             if unchanged and value >= last:

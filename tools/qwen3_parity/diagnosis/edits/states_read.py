@@ -60,10 +60,13 @@ def without_oldest(fewer: int) -> Change:
 def _begun_with(kind: str) -> Change:
     """The state that each row of a tap's step begins with, as the tap's numbers tell."""
     read = dict[_Key, Mapping[int, tuple[int, _State]]]()
+    recurrences = dict[_Key, Recurrence | None]()
 
     def change(call: Call) -> Array:
         plain, network, key = np.asarray(call.plain()), call.region.network, call.region.key
-        recurrence = of_step(network, key)
+        if key not in recurrences:
+            recurrences[key] = of_step(network, key)
+        recurrence = recurrences[key]
         names = [name for name in recurrence.states if opened(name) == kind] if recurrence is not None else []
         if recurrence is None or not names or network.graph.taps[names[0], key[1] - 1] != call.value:
             return plain
@@ -72,6 +75,7 @@ def _begun_with(kind: str) -> Change:
             read[key] = {} if here is None else _read(here, recurrence, (names[0], key[1] - 1))
         values = np.array(plain)
         again = () if call.numbers is TRUTH or not read[key] else _states(recurrence, names[0], call.numbers)
+        recurrence.count_for(call.region)
         for row, (place, state) in read[key].items():
             values[row] = again[place].values if again else state.values
         return values
@@ -92,6 +96,7 @@ def _read(at: Target, recurrence: Recurrence | None, state: _Key) -> Mapping[int
         states = _states(recurrence, state[0])
     except (IndexError, KeyError, ValueError):  # the first step's inputs were not recorded
         return {}
+    recurrence.count_for(region)
     read, error = dict[int, tuple[int, _State]](), _by_row(np.where(at.counts, at.truth - at.actual, 0), whole).max(1)
     for place, each in enumerate(states if len(states) <= _MOST else ()):
         predicted = _predicted(at, value, np.broadcast_to(each.values, whole.shape))
