@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "slices"))
 from small import recording, run, weights
 
 from qwen3_golden import Array, Recording, pb
-from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
@@ -24,6 +24,7 @@ from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
+from qwen3_spec.graph import Line
 
 TAPS = ("layers.0.gate", "layers.0.gate[1]", "layers.0.experts", "layers.0", "logits")
 
@@ -181,3 +182,13 @@ def test_an_edit_that_spoils_what_is_right_beside_the_little_that_it_gives_is_no
     monkeypatch.setattr("qwen3_parity.diagnosis.edits.explain.search", lambda *_, **__: Searched([edit]))
     explained = explain(Fault("logits", (), ()), tap("logits").region.network)
     assert bool(explained.fitting) == is_said
+
+
+def test_of_two_lines_with_the_same_words_each_is_tried_on_all_taps() -> None:
+    honest = tap("layers.0")
+    wrong = tap("layers.0", honest.truth * 2)
+    (site,) = [site for site, values in honest.region.sites.items() if honest.region.value in values]
+    lines = (Written(Line("model.py", number, "forward")) for number in (3, 7))
+    twice = [Edit("edit.twice", "adds it twice", PLAIN, {site: lambda call: call.plain() * 2}, line) for line in lines]
+    assert [each.edit for each in search([wrong], [], twice, new=False).fitting] == twice
+    assert len(search([wrong], [], (twice[0], twice[0]), new=False).fitting) == 1

@@ -22,7 +22,7 @@ def test_the_line_of_scores_is_said_where_they_hide_something_with_the_edit_alon
     )
     otherwise = visibility(cast(Any, region), Edit("edit.mask", "", PLAIN, {}))
     assert otherwise is not None and otherwise.reader == line
-    assert otherwise.says == "the oldest visible key is hidden (1 of 4 cell)"
+    assert otherwise.says == "the oldest visible key is hidden (1 of 4 cells)"
 
 
 def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose() -> None:

@@ -71,7 +71,7 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
         line, caller, reader = written if first is None else _called_here(written, fitting.edit, first)
         called = "" if caller is None else f", called at {caller.file}:{caller.number}"
         read = "" if reader is None else f", read at {reader.file}:{reader.number}"
-        fix = text_of(line, network.golden) or f"as in {place_of(line)}"
+        fix = text_of(line, network.golden) or f"as {place_of(line)} has it"
         said = replace(said, says=f"{said.says}, at {place_of(line)}{called}{read}", fix=fix)
     return fitting._replace(said=said)
 

@@ -20,6 +20,7 @@ from qwen3_parity.diagnosis.edits.states_read import states_read
 from qwen3_parity.diagnosis.edits.target import Nearness, Target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.mistakes.ranks import Kind, Rank
+from qwen3_spec.graph import Line
 
 ENOUGH = 9_000_000_000
 """Counted work, in elements that ops read, after which the search at a place ends."""
@@ -35,6 +36,10 @@ _KNOWN = 2
 """Mistakes of other places that a second one is looked for beside: the latest."""
 _LONG, _NEAR = 400, 0.1
 """Of a region of so many ops, unrolled loops among them, those edits come first that this part of it follows."""
+
+
+_Said = set[tuple[str, str, Line | None]]
+"""Names, words and lines of edits that fit."""
 
 
 class Fitting(NamedTuple):
@@ -92,7 +97,7 @@ def search(
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
     taps = _Taps((first, *others), passing, until, late)
-    alone, fitting, said, tried = taps, list[Fitting](), set[tuple[str, str]](), set[str]()
+    alone, fitting, said, tried = taps, list[Fitting](), _Said(), set[str]()
     for edits in _stages(first, known, taps.from_step) if new else (known,):
         if any(each.said.whole and not each.is_nonsense for each in fitting):
             alone = replace(taps, until=int(_ALONE * until))
@@ -129,7 +134,7 @@ class _Taps:
 
 
 def _fitting(
-    edits: Iterable[Edit], at: Target, taps: _Taps, said: set[tuple[str, str]], before: Sequence[Fitting]
+    edits: Iterable[Edit], at: Target, taps: _Taps, said: _Said, before: Sequence[Fitting]
 ) -> Iterator[Fitting]:
     """The edits that give a wrong tap, tried on all taps, until it is late; at least one of them all."""
     near = list(_near(at, takewhile(lambda _: not taps.over(), edits), said))
@@ -142,9 +147,7 @@ def _fitting(
             yield _everywhere(edit, at, nearness, rest, taps.passing)
 
 
-def _with(
-    fitting: Sequence[Fitting], edits: Iterable[Edit], at: Target, taps: _Taps, said: set[tuple[str, str]]
-) -> list[Fitting]:
+def _with(fitting: Sequence[Fitting], edits: Iterable[Edit], at: Target, taps: _Taps, said: _Said) -> list[Fitting]:
     """What fits, and what fits of further edits: until it is late, or none that is less plain can come before."""
     every = list(fitting)
     for alike_plain in _by_rank(edits):
@@ -165,7 +168,7 @@ def _in_tokens(fitting: Sequence[Fitting], taps: _Taps, tried: set[str]) -> list
     return _with(fitting, in_tokens(best.edit, at.region), at, taps, set())
 
 
-def _besides(fitting: Sequence[Fitting], taps: _Taps, said: set[tuple[str, str]]) -> Iterator[Fitting]:
+def _besides(fitting: Sequence[Fitting], taps: _Taps, said: _Said) -> Iterator[Fitting]:
     """The best edit with a second one beside it that gives a tap which it leaves wrong."""
     best = next((each for each in fitting if not each.is_nonsense), None)
     if best is None or best.edit.parts:
@@ -204,12 +207,13 @@ def _rank(edit: Edit) -> tuple[Rank, bool]:
     return edit.rank, edit.name == "edit.rounded"  # those that round come last: there is a dozen for every op
 
 
-def _near(first: Target, edits: Iterable[Edit], said: set[tuple[str, str]]) -> Iterator[tuple[Nearness, Edit]]:
-    """The edits that give the first wrong tap and do not say what was `said` before; it grows by what they say."""
+def _near(first: Target, edits: Iterable[Edit], said: _Said) -> Iterator[tuple[Nearness, Edit]]:
+    """The edits that give the first wrong tap and do not say what was `said` of their line; it grows by theirs."""
     for edit in edits:
         nearness = first.of(edit)
-        if nearness.fits and (edit.name, edit.says) not in said and not (edit.parts and first.is_one_of_two(edit)):
-            said.add((edit.name, edit.says))
+        key = edit.name, edit.says, edit.line and edit.line.line
+        if nearness.fits and key not in said and not (edit.parts and first.is_one_of_two(edit)):
+            said.add(key)
             yield nearness, edit
 
 

@@ -90,7 +90,7 @@ def _says(before: Array, after: Array) -> str:
     parts = [f"{words} are seen" for words, cells in _shown(before) if (shown & cells).any()]
     parts += [f"{words} hidden" for words, cells in _hidden(before) if (hidden & cells).any()]
     count = int((shown | hidden).sum())
-    return f"{', '.join(parts)} ({count} of {before.size} {'cell' if count == 1 else 'cells'})"
+    return f"{', '.join(parts)} ({count} of {before.size} {'cell' if before.size == 1 else 'cells'})"
 
 
 def _distance(before: Array) -> Array:
