@@ -146,6 +146,16 @@ def _before_choosing(call: Call) -> Array:
     return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
 
 
+def _counted(times: int) -> Change:
+    """A sink is the last of its row: whoever splits the keys must count it in the sum of a single part."""
+
+    def change(call: Call) -> Array:
+        axis, plain = int(call.operands[1]), np.asarray(call.plain())
+        return plain / (1 + (times - 1) * plain.take([-1], axis))
+
+    return change
+
+
 def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     """Parts as they are cut: all but the last of one length."""
 
@@ -303,6 +313,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
             for size in (1, 2, 4, 8, 16, 32, 64)
             for powers, says in RESCALED.items()
         },
+        "counts the last in the sum twice, as two parts of the keys would": _counted(2),
+        "counts the last in the sum four times, as four parts of the keys would": _counted(4),
         **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
         **{
             f"takes softmax of each of {count} parts by itself, divided by {count}": _softmax_of_parts(count, count)
