@@ -40,6 +40,8 @@ SAID = {
     "olmo-01": ("divides by the deviation of one less than the count, plus eps, at modeling_olmo.py:57",) * 3,
     "seed_oss-04": ("sets what is to be hidden to 0 or 1e-9, not to a large negative number: keys ahead are seen",),
     "flex_olmo-05": ("joins rows of 2 × 9 in the order of 9 × 2, at modeling_flex_olmo.py:342",) * 2,
+    "bamba-07": ("reads hidden_states (line 501), which is made later, for pad in mul, at modeling_bamba.py:498",),
+    "bamba-09": ("reads sums of what stands before alone for A_cumsum in exp, at modeling_bamba.py:549",),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }
 """By the row's name what the first answer to each wrong place says."""

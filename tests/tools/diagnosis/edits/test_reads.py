@@ -7,10 +7,16 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+import pytest
 from by_taps import golden, weights
+from test_recurrences import region
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis.edits.grammar.reads import reads
+from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.words import named
 
 CASE, LAYER = "model/qwen3_moe", "model.layers.0"
 RECORDED = (LAYER, f"{LAYER}.self_attn.o_proj", "model.embed_tokens")
@@ -32,3 +38,30 @@ def test_a_value_within_a_layer_that_is_added_once_too_often_is_said() -> None:
     values = golden(CASE)[LAYER, 0].array + golden(CASE)[f"{LAYER}.post_attention_layernorm", 0].array
     (says,) = by_its_result(values)
     assert says.startswith("adds layers.*.post_attention_layernorm, too, in add, at modeling_qwen3_moe.py:")
+
+
+@pytest.fixture(scope="module")
+def rule() -> Region:
+    """A delta rule in chunks: sums of decays that several ops read, and a name that is bound anew."""
+    return region()
+
+
+def changed(rule: Region, says: str) -> tuple[Array, list[Array]]:
+    """What the op of an edit gives with it, and what it reads without one."""
+    edit = next(edit for edit in reads(rule) if edit.says == says)
+    (value,) = rule.at(*edit.changes)
+    node, values = rule.node(value), rule.values(edit)
+    assert node is not None and values is not None
+    return values[value], [rule.base[read] for read in node.reads]
+
+
+def test_of_sums_each_is_read_without_the_number_at_its_place(rule: Region) -> None:
+    result, (sums,) = changed(rule, "reads sums of what stands before alone for cum_decay in exp")
+    before = np.concatenate([np.zeros_like(sums[..., :1]), sums[..., :-1]], -1)
+    np.testing.assert_allclose(result, np.exp(before))
+
+
+def test_a_name_is_read_as_it_is_bound_later(rule: Region) -> None:
+    result, (_, keys) = changed(rule, "reads decayed_k_beta, which is made later, for k_beta in matmul")
+    (later,) = (value for value in rule.order if named(rule, value) == "decayed_k_beta")
+    np.testing.assert_allclose(result, rule.base[later] @ keys)

@@ -29,12 +29,15 @@ def last_before(call: Call, site: Site) -> Array:
     return np.asarray(call.env[inside[-1]])
 
 
-def nearest(call: Call, site: Site) -> Array:
-    """The value of a site nearest to a call's in its layer, without an edit. Raises `ValueError` without one."""
+def nearest(call: Call, site: Site, *, behind: bool = False) -> Array:
+    """The value of a site nearest to a call's in its layer, or nearest `behind` it alone, without an edit.
+
+    Raises `ValueError` without one.
+    """
     graph = call.region.network.graph
     first = len(graph.leaves)
     for away in range(1, _FARTHEST):
-        for value in (call.value + away, call.value - away):
+        for value in (call.value + away,) if behind else (call.value + away, call.value - away):
             if first <= value < first + len(graph.nodes) and _is_of(call, value, site):
                 known = call.region.base.get(value)
                 return _computed(call, value) if known is None else np.asarray(known)

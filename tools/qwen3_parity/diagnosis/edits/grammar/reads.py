@@ -9,10 +9,10 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
-from qwen3_parity.diagnosis.edits.nearest import last_before
+from qwen3_parity.diagnosis.edits.nearest import last_before, nearest
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, read_line, short
-from qwen3_parity.mistakes.ranks import COMBINED, PLAIN
+from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
 
@@ -41,10 +41,9 @@ def reads(region: Region) -> Iterator[Edit]:
     """Every operand of every op that computes, by every other value that fits."""
     for site, places in reversed(region.sites.items()):
         node = region.node(places[0])
-        kernel = None if node is None else kernel_of(node.op)
         if node is not None and short(node.op) == "cat":
             yield from _parts(region, site)
-        if node is None or kernel is None or kernel.kind not in _COMPUTING:
+        if node is None or _kind(node) not in _COMPUTING:
             continue
         for slot, operand in enumerate(node.operands):
             if isinstance(operand, Ref) and _is_float(region, operand.value):
@@ -65,6 +64,9 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
         ):
             says = f"reads what stands before {short(maker.op)} in {op}" if maker is not None else ""
             yield Edit("edit.reads", says, COMBINED, {site: _earlier(slot, place)}, line)
+    if maker is not None and short(maker.op) == "cumsum":
+        says = f"reads sums of what stands before alone for {named(region, reads)} in {op}"
+        yield Edit("edit.reads", says, RARE, {site: _before_alone(slot)}, line)
     for name in region.sources_of(shape):
         if region.sources[name] not in (reads, region.value) and not _is_made_of(region, name, region.sites[site]):
             says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {op}"
@@ -90,6 +92,35 @@ def _within(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             if op == "add" and slot == 0 and np.shape(region.base[last]) == shape:
                 says = f"adds {named(region, last)}, too, in add"
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _more(source)}, line)
+    yield from _behind(region, site, node, slot, reads)
+
+
+def _behind(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
+    """An operand by what the same function makes later of what it is, and not of the op: as of a name bound anew."""
+    here, shape, root = region.sites[site][-1], np.shape(region.base[reads]), _unmoved(region, reads)
+    follows, line = set(region.downstream([here])), read_line(region, here, reads)
+    for source, values in region.sites.items():
+        later = next((value for value in values if value > here), here)
+        maker = region.node(_unmoved(region, later))
+        if later in follows or maker is None or maker.module != node.module:
+            continue
+        of_root = root in [_unmoved(region, read) for read in maker.reads] and _kind(maker) is Kind.POINT
+        if of_root and _is_float(region, later) and np.shape(region.base[later]) == shape:
+            name, of = named(region, _unmoved(region, later)), named(region, reads)
+            says = f"reads {name}, which is made later, for {of} in {short(node.op)}"
+            yield Edit("edit.reads", says, RARE, {site: _ahead(slot, source)}, line)
+
+
+def _unmoved(region: Region, value: int) -> int:
+    """A value, or the one whose numbers it has in another shape."""
+    while (node := region.node(value)) is not None and _kind(node) is Kind.MOVE and len(node.reads) == 1:
+        (value,) = node.reads
+    return value
+
+
+def _kind(node: Node) -> Kind | None:
+    kernel = kernel_of(node.op)
+    return None if kernel is None else kernel.kind
 
 
 def _parts(region: Region, site: Site) -> Iterator[Edit]:
@@ -187,6 +218,17 @@ def _earlier(slot: int, place: int) -> Change:
     return change
 
 
+def _before_alone(slot: int) -> Change:
+    def change(call: Call) -> Any:
+        assert call.node is not None
+        maker = call.region.node(call.node.operands[slot].value)
+        if maker is None:
+            raise ValueError("nothing is summed here")
+        return _put(call, slot, call.operands[slot] - np.asarray(call.env[maker.reads[0]]))
+
+    return change
+
+
 def _source(slot: int, name: str) -> Change:
     return lambda call: _put(call, slot, _like(call, slot, name))
 
@@ -202,6 +244,10 @@ def _like(call: Call, slot: int, name: str) -> Any:
 
 def _more(source: Site) -> Change:
     return lambda call: call.plain() + last_before(call, source)
+
+
+def _ahead(slot: int, source: Site) -> Change:
+    return lambda call: _put(call, slot, call.numbers.lifted(nearest(call, source, behind=True)))
 
 
 def _inside(slot: int, source: Site) -> Change:
