@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_taps import golden, weights
+from by_taps import firsts, golden, weights
 from test_recurrences import region
 
 from qwen3_golden import Array
@@ -65,3 +65,20 @@ def test_a_name_is_read_as_it_is_bound_later(rule: Region) -> None:
     result, (_, keys) = changed(rule, "reads decayed_k_beta, which is made later, for k_beta in matmul")
     (later,) = (value for value in rule.order if named(rule, value) == "decayed_k_beta")
     np.testing.assert_allclose(result, rule.base[later] @ keys)
+
+
+def test_weights_that_were_divided_by_the_sum_of_all_tokens_are_said() -> None:
+    """Of another axis the sum has another shape: what divides by it takes it all the same."""
+    scores, chosen = (golden(CASE)[f"{LAYER}.mlp.gate{place}", 0].array for place in ("", "[2]"))
+    odds = np.exp(scores - scores.max(-1, keepdims=True))
+    top = np.take_along_axis(odds / odds.sum(-1, keepdims=True), chosen, -1)
+    weighted = {f"{LAYER}.mlp.gate[1]": top / top.sum(0, keepdims=True), f"{LAYER}.mlp.gate[2]": chosen}
+    (says,) = firsts(CASE, weighted)
+    assert says.startswith("edit.axis: takes sum along axis 0, at modeling_qwen3_moe.py:")
+
+
+def test_a_factor_says_of_which_modules_result_it_is() -> None:
+    """It runs `grammar.fitted`, too."""
+    name = f"{LAYER}.self_attn.o_proj"
+    (says,) = firsts(CASE, {name: 2.5 * golden(CASE)[name, 0].array})
+    assert says.startswith("edit.fitted: scales the result of layers.*.self_attn.o_proj by 2.5, at ")

@@ -50,7 +50,7 @@ def fitted(region: Region) -> Iterator[Free]:
         op = short(node.op)
         if op not in _SCALED:
             continue
-        yield _scaled(region, site, f"scales the result of {op} by", line)
+        yield _scaled(region, site, f"scales the result of {site.module.removeprefix('model.') or op} by", line)
         largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
         if op in ("matmul", "bmm", "mul", "linear", "silu", "add", "div") and largest:
             yield _free(site, f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)

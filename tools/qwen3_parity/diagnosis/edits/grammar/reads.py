@@ -21,6 +21,8 @@ _COMPUTING = (Kind.POINT, Kind.SUM)
 _CHANNELS = 3
 """The axes of what is not cut into heads: of the parts of what has more, keys are soon mistaken for values."""
 _SUMMED = frozenset({"sum", "mean", "amax", "logsumexp"})
+_STATISTICS: Mapping[str, Callable[..., Array]] = {"sum": np.sum, "mean": np.mean, "amax": np.max, "amin": np.min}
+"""Of another axis they have another shape: what reads them shows whether that fits."""
 _JOINED: Mapping[str, Callable[[Array, Array], Array]] = {
     "reads {} times {} in {}": np.multiply,
     "reads {} plus {} in {}": np.add,
@@ -75,6 +77,11 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             for words, join in _JOINED.items():
                 says = words.format(named(region, reads), name.removeprefix("model."), op)
                 yield Edit("edit.reads", says, COMBINED + 1, {site: _joined(slot, name, join)}, line)
+    if maker is not None and short(maker.op) in _STATISTICS and len(maker.reads) == 1:
+        line = line_of(region, reads)
+        for axis in range(np.ndim(region.base[maker.reads[0]])):
+            says = f"takes {short(maker.op)} along axis {axis}"
+            yield Edit("edit.axis", says, PLAIN + 1, {site: _along(slot, axis)}, line)
     yield from _within(region, site, node, slot, reads)
 
 
@@ -219,14 +226,27 @@ def _earlier(slot: int, place: int) -> Change:
 
 
 def _before_alone(slot: int) -> Change:
+    return lambda call: _put(call, slot, call.operands[slot] - _made_of(call, slot)[1])
+
+
+def _along(slot: int, axis: int) -> Change:
     def change(call: Call) -> Any:
-        assert call.node is not None
-        maker = call.region.node(call.node.operands[slot].value)
-        if maker is None:
-            raise ValueError("nothing is summed here")
-        return _put(call, slot, call.operands[slot] - np.asarray(call.env[maker.reads[0]]))
+        op, x = _made_of(call, slot)
+        statistic = _STATISTICS[op](x, axis, keepdims=True)
+        if statistic.shape == np.shape(call.operands[slot]):
+            raise ValueError("the same axis, or of as many")
+        return _put(call, slot, statistic)
 
     return change
+
+
+def _made_of(call: Call, slot: int) -> tuple[str, Array]:
+    """The op that makes an operand, and what it reads. Raises `ValueError` where it is none of the region's."""
+    assert call.node is not None
+    maker = call.region.node(call.node.operands[slot].value)
+    if maker is None:
+        raise ValueError("nothing is summed here")
+    return short(maker.op), call.numbers.lifted(np.asarray(call.env[maker.reads[0]]))
 
 
 def _source(slot: int, name: str) -> Change:

@@ -151,7 +151,7 @@ def _counted(times: int) -> Change:
 
     def change(call: Call) -> Array:
         axis, plain = int(call.operands[1]), np.asarray(call.plain())
-        return plain / (1 + (times - 1) * plain.take([-1], axis))
+        return np.asarray(plain / (1 + (times - 1) * plain.take([-1], axis)))
 
     return change
 
