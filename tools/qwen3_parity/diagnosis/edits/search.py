@@ -32,6 +32,8 @@ _BEST = 24
 """Edits that are tried on more than the first tap."""
 _ALL, _MUCH = 0.9, 0.3
 """The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
+_MANY = frozenset({"edit.shifted", "edit.added"})
+"""Edits of which there are several for every op, and that people make less than others of their rank."""
 _KNOWN = 2
 """Mistakes of other places that a second one is looked for beside: the latest."""
 _LONG, _NEAR = 400, 0.1
@@ -204,7 +206,12 @@ def _by_rank(edits: Iterable[Edit]) -> Iterable[Iterable[Edit]]:
 
 
 def _rank(edit: Edit) -> tuple[Rank, bool]:
-    return edit.rank, edit.name == "edit.rounded"  # those that round come last: there is a dozen for every op
+    return edit.rank, _rounds(edit)
+
+
+def _rounds(edit: Edit) -> bool:
+    """Whether it makes numbers narrow: such edits come last, there is a dozen for every op."""
+    return edit.name == "edit.rounded"
 
 
 def _near(first: Target, edits: Iterable[Edit], said: _Said) -> Iterator[tuple[Nearness, Edit]]:
@@ -225,6 +232,9 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     yield known
     every, region = [edit for table in PLAIN for edit in table(first.region)], first.region
     every += alike([edit for edit in every if isinstance(edit, Edit)])
+    rounded = [edit for edit in every if isinstance(edit, Edit) and _rounds(edit)] if first.is_far_off else []
+    if rounded:
+        every = [edit for edit in every if isinstance(edit, Free) or not _rounds(edit)]
     if step:
         yield in_later_steps(_plain(every), region, step)
     if len(region.order) < _LONG:
@@ -235,6 +245,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
         yield _plain(of_tokens)
         yield from _further(every, first, single(every, region))
         yield from _further(of_tokens, first, in_one_place)
+        yield from (rounded, single(rounded, region))
         yield pairs(first, _plain(every))
         return
     is_near = [_is_near(edit, region) for edit in every]
@@ -248,6 +259,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     yield from _further([edit for edit in of_tokens if isinstance(edit, Free)], first, ())
     yield _plain(far)
     yield from _further(far, first, single(far, region))
+    yield from (rounded, single(rounded, region))
 
 
 def _beside_known(first: Target, known: Sequence[Edit], every: Sequence[Edit]) -> Iterator[Edit]:
@@ -270,12 +282,15 @@ def _plain(every: Sequence[Edit | Free]) -> list[Edit]:
 
 
 def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit]) -> Iterator[Iterable[Edit]]:
-    """Numbers that are fitted, lines at one place `alone`, and the other kinds of edits."""
+    """Numbers that are fitted, lines at one place `alone`, and the other kinds of edits, those of many last."""
+
+    def turn(edit: Edit) -> tuple[bool, Rank]:
+        return edit.name in _MANY, edit.rank
+
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
     yield alone
-    rarer = [edit for edit in every if isinstance(edit, Edit) and edit.rank.kind > Kind.RARE]
-    rarer.sort(key=lambda edit: edit.rank)
-    yield from (list(stage) for _, stage in groupby(rarer, key=lambda edit: edit.rank))
+    rarer = sorted((edit for edit in every if isinstance(edit, Edit) and edit.rank.kind > Kind.RARE), key=turn)
+    yield from (list(stage) for _, stage in groupby(rarer, key=turn))
 
 
 def _part(fits: Sequence[Nearness]) -> str:

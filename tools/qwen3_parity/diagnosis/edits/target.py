@@ -37,6 +37,10 @@ _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
 
 
+_ROUNDED = 0.1
+"""The part of its size that a tap is off by few roundings, of narrow types, too."""
+
+
 class Nearness(NamedTuple):
     """The `share` of its headroom that an edit leaves of a tap, infinite where it explains nothing.
 
@@ -123,6 +127,11 @@ class Target:
     def error(self) -> float:
         """The root of the sum of the squares of what is wrong."""
         return _norm((self.actual - self.truth)[self.cells])
+
+    @property
+    def is_far_off(self) -> bool:
+        """Whether what is wrong is so by a part of its size that few roundings come to."""
+        return self.error > _ROUNDED * _norm(self.truth[self.cells])
 
     @property
     def narrow(self) -> bool:

@@ -118,7 +118,8 @@ def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iter
     yield edit(f"adds 1 to {name}", _by(lambda w: w + 1))
     yield edit(f"takes 1 off {name}", _by(lambda w: w - 1))
     yield edit(f"leaves {name} out (ones)", _by(np.ones_like), PLAIN + 1)
-    yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), PLAIN + 1)
+    # Frequencies of 0 turn nothing, as a line that is left out: that says it better.
+    yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), RARE if name.endswith("inv_freq") else PLAIN + 1)
     yield edit(f"negates {name}", _by(np.negative), PLAIN + 1)
     yield edit(f"takes exp of {name}", _by(np.exp), PLAIN + 1)
     yield edit(f"takes -exp of {name}", _by(lambda w: -np.exp(w)), PLAIN + 1)
