@@ -1,4 +1,4 @@
-"""Keys and values in few bits, and projections without their biases, are told as one mistake of several values.
+"""Keys and values in few bits, and projections without their biases, or with them twice, are told as one mistake.
 
 It runs `grammar.at_once` and `edits.single`.
 """
@@ -10,7 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from by_taps import first_of, golden, weights
+from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
@@ -53,15 +53,26 @@ def test_keys_and_values_in_few_bits_are_told_without_a_caches_taps(which: tuple
     )
 
 
-def test_biases_that_decode_steps_leave_out_are_told_together() -> None:
+@pytest.mark.parametrize(("more", "says"), [(-1, "without their biases"), (1, "with their biases added twice")])
+def test_biases_that_decode_steps_leave_out_or_add_again_are_told_together(more: int, says: str) -> None:
     whole = weights("model/gpt_oss")
     names = [f"{ATTENTION}.{each}_proj" for each in "qkv"]
     changes: dict[Site, Change] = {
         later(Site("", 0, name), 1): lambda call, name=name: np.asarray(
-            call.operands[0] - whole[f"model.{name.replace('*', '0')}.bias"]
+            call.operands[0] + more * whole[f"model.{name.replace('*', '0')}.bias"]
         )
         for name in names
     }
     answer = said("model/gpt_oss", changes)
     assert answer.startswith("edit.operand: reads ") and all(name in answer for name in names)
-    assert " without their biases, in every step but the first, at modeling_gpt_oss.py:" in answer
+    assert f" {says}, in every step but the first, at modeling_gpt_oss.py:" in answer
+
+
+def test_a_bias_that_is_added_again_behind_its_module_is_told() -> None:
+    case, norm = "model/gpt_oss", "model.layers.0.post_attention_layernorm"
+    bias, weight = (weights(case)[name] for name in (f"{HERE}.o_proj.bias", f"{norm}.weight"))
+    x = golden(case)["model.embed_tokens", 0].values() + golden(case)[f"{HERE}.o_proj", 0].values() + np.float64(bias)
+    eps = network(golden(case), golden(case), weights(case)).config["rms_norm_eps"]
+    normed = weight * x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps)
+    first, *_ = firsts(case, {norm: normed})
+    assert first.startswith(f"edit.operand: reads {ATTENTION} with its bias added twice, at modeling_gpt_oss.py:")

@@ -102,6 +102,21 @@ def test_fused_channels_that_are_taken_head_by_head_are_told(tmp_path: Path) -> 
     )
 
 
+def test_a_part_that_is_taken_by_another_ones_index_is_told(tmp_path: Path) -> None:
+    """Keys for values, in the sum alone: what exchanged the two would have other probabilities."""
+    folder, attention = tmp_path / "bloom", "transformer.h.0.self_attention"
+    golden = captured("bloom", folder)
+    weights = load_file(folder / "model.safetensors")
+    weight, bias = (np.float64(weights[f"{attention}.dense.{name}"]) for name in ("weight", "bias"))
+    probs = golden[f"{attention}.attention_dropout", 0].values().astype(np.float64)
+    qkv = golden[f"{attention}.query_key_value", 0].values()
+    keys = qkv.reshape(*qkv.shape[:2], probs.shape[1], 3, -1)[..., 1, :].swapaxes(1, 2)
+    context = (probs @ keys).swapaxes(1, 2).reshape(*qkv.shape[:2], -1)
+    names = tuple(f"{attention}.{name}" for name in ("query_key_value", "attention_dropout", "dense"))
+    said = first(golden, folder, names, {names[-1]: context @ weight.T + bias})
+    assert said.startswith("edit.order: takes part 1 of 3 for value_layer, at modeling_bloom.py:")
+
+
 def test_parts_of_keys_that_are_written_in_each_others_place_are_told(tmp_path: Path) -> None:
     golden, attention = captured("deepseek_v2", tmp_path / "deepseek"), "model.layers.0.self_attn"
     size = json.loads(golden.graph.config)["qk_nope_head_dim"]

@@ -1,10 +1,10 @@
-"""Keys that no line rotates, and the blocks and masks of one softmax, are told."""
+"""Keys that no line rotates, and the blocks and parts of one softmax, are told."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_taps import firsts, golden, weights
+from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.slices.network import network
 
 CASE, ATTENTION = "model/gemma3", "model.layers.0.self_attn"
+SINKS, OF_SINKS = "model/gpt_oss", "model.layers.1.self_attn.probs"
 PROBS, CONTEXT = f"{ATTENTION}.probs", f"{ATTENTION}.context"
 
 
@@ -48,3 +49,29 @@ def test_blocks_of_keys_that_are_not_rescaled_are_told(size: int) -> None:
     ):
         first, *_ = firsts(CASE, {PROBS: wrong}, CONTEXT)
         assert first.startswith(f"edit.sibling: {says} where a later block of {size} keys has a larger score, at ")
+
+
+@pytest.mark.parametrize("size", [2, 4])
+def test_blocks_of_keys_by_their_own_largest_score_are_told(size: int) -> None:
+    probs = golden(CASE)[PROBS, 0].values().astype(np.float64)
+    blocks = np.split(probs, range(size, probs.shape[-1], size), -1)
+    each = [x / np.where((peak := x.max(-1, keepdims=True)) > 0, peak, 1) for x in blocks]
+    wrong = np.concatenate(each, -1)
+    first, *_ = firsts(CASE, {PROBS: wrong / np.maximum(wrong.sum(-1, keepdims=True), 1)}, CONTEXT)
+    says = f"takes off each block of {size} keys its own largest score, and never rescales"
+    assert first.startswith(f"edit.sibling: {says}, at modeling_gemma3.py:")
+
+
+@pytest.mark.parametrize(("times", "word"), [(2, "twice"), (4, "four times")])
+def test_a_sink_that_each_part_of_the_keys_counts_is_told(times: int, word: str) -> None:
+    """Its probability is what those of the keys lack."""
+    wrong = dict[tuple[str, int], Array]()
+    for step in range(1, len(golden(SINKS).case.steps)):
+        probs = golden(SINKS)[OF_SINKS, step].values().astype(np.float64)
+        wrong[OF_SINKS, step] = probs / (1 + (times - 1) * (1 - probs.sum(-1, keepdims=True)))
+    said = first_of(SINKS, wrong, ("query", "key", "probs"))
+    parts = {2: "two", 4: "four"}[times]
+    assert said.startswith(
+        f"edit.sibling: counts the last in the sum {word}, as {parts} parts of the keys would, in every step but the "
+        "first, at modeling_gpt_oss.py:"
+    )

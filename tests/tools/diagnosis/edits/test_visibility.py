@@ -4,11 +4,14 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
+from by_taps import firsts, golden, weights
 
 from qwen3_parity.diagnosis.edits.edit import Edit
-from qwen3_parity.diagnosis.edits.grammar.masks import of_mask
+from qwen3_parity.diagnosis.edits.grammar.masks import of_mask, of_triangle
+from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.diagnosis.edits.visibility import visibility
 from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.slices.network import network
 from qwen3_spec.graph import Line
 
 
@@ -38,3 +41,34 @@ def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose()
     for without in (far >= 0, (far >= 0) & (far < 4), far < 3):
         assert not [says for says, _ in of_mask(without, ()) if "window" in says]
     assert not [says for says, _ in of_mask(window, [window]) if "window" in says]
+
+
+def test_weights_lose_their_diagonal_or_keep_it() -> None:
+    """Of what is no square, or shows what is ahead, nothing is said."""
+    whole = np.arange(1.0, 17).reshape(4, 4)
+    lower, before = np.tril(whole), np.tril(whole, -1)
+    for product, says, result in (
+        (lower, "leaves out its diagonal, each position's own", before),
+        (before, "keeps its diagonal, each position's own, too", lower),
+    ):
+        ((words, change),) = of_triangle(product, [whole, -1])
+        call = cast(Any, SimpleNamespace(plain=lambda x=product: x, operands=(whole, -1)))
+        assert words == says
+        np.testing.assert_array_equal(change(call), result)
+    for product in (whole, lower[:3], lower[:1, :1], np.zeros_like(whole)):
+        assert not [*of_triangle(product, [whole])]
+
+
+def test_a_decayed_product_of_a_chunk_without_its_diagonal_is_told() -> None:
+    case, norm = "model/qwen3_next", "model.layers.0.linear_attn.norm"
+    here = target(network(golden(case), golden(case), weights(case)), norm, 0)
+    assert here is not None
+    answers = list[str]()
+    for site, (value, *_) in here.region.sites.items():
+        product = here.region.base[value]
+        if site.op == "mul.Tensor" and product.ndim == 5 and [*of_triangle(product, ())]:
+            wrong = here.predicted(Edit("", "", PLAIN, {site: lambda call: np.tril(call.plain(), -1)}))
+            if wrong is not None and not np.allclose(wrong, here.truth):
+                answers += firsts(case, {norm: wrong})
+    (said,) = answers
+    assert said.startswith("edit.mask: leaves out its diagonal, each position's own, at modeling_qwen3_next.py:")

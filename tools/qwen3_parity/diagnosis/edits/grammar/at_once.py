@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Site, numbers_of
-from qwen3_parity.diagnosis.edits.grammar.leaves import bias_of, without_bias
+from qwen3_parity.diagnosis.edits.grammar.leaves import bias_of, with_biases
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import site_of
@@ -31,7 +31,7 @@ _OF_EACH_ROW = "row"
 def at_once(region: Region) -> Iterator[Edit]:
     """Both tables of RoPE, keys and values, the projections of a module, and all parameters of experts."""
     yield from _in_cache(region)
-    yield from _without_biases(region)
+    yield from _biases(region)
     turns: dict[tuple[str, str], list[Site]] = {}
     experts: dict[tuple[str, int], list[Site]] = {}
     for site, places in region.sites.items():
@@ -97,8 +97,8 @@ def _joins_slots(node: Node) -> bool:
     return short(node.op) == "cat" and axis in (-2, len(node.shape) - 2)
 
 
-def _without_biases(region: Region) -> Iterator[Edit]:
-    """Several recorded projections of a module, read without their biases."""
+def _biases(region: Region) -> Iterator[Edit]:
+    """Several recorded projections of a module, read without their biases, or with them twice."""
     modules = dict[str, list[Site]]()
     for site, places in region.sites.items():
         if not site.file and region.node(places[0]) is None and bias_of(region, places[0]) is not None:
@@ -107,6 +107,7 @@ def _without_biases(region: Region) -> Iterator[Edit]:
         for count in range(len(sites), 1, -1) if len(sites) <= _MOST else ():
             for group in combinations(sites, count):
                 *names, last = (of_site(site) for site in group)
-                says = f"reads {', '.join(names)} and {last} without their biases"
                 line = recorded_line(region, region.at(group[0])[0])
-                yield Edit("edit.operand", says, PLAIN + 1, dict.fromkeys(group, without_bias), line)
+                for more, how in ((-1, "without their biases"), (1, "with their biases added twice")):
+                    says = f"reads {', '.join(names)} and {last} {how}"
+                    yield Edit("edit.operand", says, PLAIN + 1, dict.fromkeys(group, with_biases(more)), line)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise, product
+from itertools import accumulate, combinations, pairwise, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,13 +12,18 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, recorded_line, short
+from qwen3_parity.diagnosis.edits.sites import site_of
+from qwen3_parity.diagnosis.edits.words import called, line_of, recorded_line, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.graph import Node, Ref
 
+_MOST_PARTS = 4
+"""The most parts of an axis that are exchanged."""
+
 
 def fused(region: Region) -> Iterator[Edit]:
-    """A projection's channels taken in the other order of heads and parts."""
+    """A projection's channels taken in the other order of heads and parts, or parts in each other's place."""
+    yield from _by_index(region)
     yield from _by_split(region)
     yield from _by_slices(region)
     yield from _of_equal_parts(region)
@@ -87,6 +92,47 @@ def _axis_of_heads(region: Region, value: int) -> int | None:
     if axes[-1] != len(axes) - 1 or not isinstance(flat, np.ndarray) or flat.ndim != len(axes) - 1:
         return None
     return axes.index(len(axes) - 2)
+
+
+def _by_index(region: Region) -> Iterator[Edit]:
+    """Parts that are taken of one value by an index each: another one, or two in each other's place."""
+    graph, done = region.network.graph, set[int]()
+    for value in region.order:
+        node, base = region.node(value), region.base[value]
+        if node is None or short(node.op) != "select" or base.dtype.kind != "f" or node.reads[0] in done:
+            continue
+        done.add(node.reads[0])
+        count = np.shape(region.base[node.reads[0]])[node.operands[1]]
+        users = region.network.users[node.reads[0]].items() if count <= _MOST_PARTS else ()
+        parts = {
+            user.operands[2] % count: (part, site_of(user, graph))
+            for part, user in users
+            if user.op == node.op and user.operands[1] == node.operands[1] and isinstance(user.operands[2], int)
+        }
+        for low, high in combinations(sorted(parts), 2):
+            (first, site), (second, partner) = parts[low], parts[high]
+            changes = {site: _selected(high), partner: _selected(low)}
+            names = f"{_name(region, first)} and {_name(region, second)}"
+            says = f"has {names} in each other's place: parts {low} and {high} of {count}"
+            here = [part for part in (first, second) if region.node(part) is not None]
+            both = [Edit("edit.order", says, RARE, changes, line_of(region, part)) for part in here[:1]]
+            yield from both if len(here) > 1 else ()
+            for part in here:
+                says = f"takes part {high if part == first else low} of {count} for {_name(region, part)}"
+                at = site if part == first else partner
+                yield Edit("edit.order", says, RARE, {at: changes[at]}, line_of(region, part))
+            yield from both if len(here) == 1 else ()  # where the other one is read tells the two apart
+
+
+def _name(region: Region, value: int) -> str:
+    """What a part is called, of itself or with its axes in the order in which it is read."""
+    users = region.network.users.get(value, {})
+    moved = [user for user, node in users.items() if short(node.op) in ("transpose", "permute")]
+    return called(region, moved[0] if len(users) == len(moved) == 1 else value)
+
+
+def _selected(part: int) -> Change:
+    return lambda call: call.plain(*call.operands[:2], part)
 
 
 def _by_split(region: Region) -> Iterator[Edit]:

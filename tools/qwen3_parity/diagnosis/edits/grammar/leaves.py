@@ -61,7 +61,8 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
     if bias_of(region, value) is not None:
-        yield edit(f"reads {name} without its bias", without_bias, PLAIN + 1)
+        yield edit(f"reads {name} without its bias", with_biases(-1), PLAIN + 1)
+        yield edit(f"reads {name} with its bias added twice", with_biases(1), PLAIN + 1)
     before = region.before(value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
@@ -99,12 +100,16 @@ def bias_of(region: Around, value: int) -> int | None:
     return bias.value if isinstance(bias, Ref) else None
 
 
-def without_bias(call: Call) -> Array:
-    """A recorded projection less its bias. Raises `ValueError` for one that has none."""
-    value = bias_of(call.region, call.value)
-    if value is None:
-        raise ValueError("it has no bias here")
-    return np.asarray(call.operands[0] - np.asarray(call.region.network.slices.leaves[value], np.float64))
+def with_biases(more: int) -> Change:
+    """A recorded projection with its bias so many times more. Raises `ValueError` for one that has none."""
+
+    def change(call: Call) -> Array:
+        value = bias_of(call.region, call.value)
+        if value is None:
+            raise ValueError("it has no bias here")
+        return np.asarray(call.operands[0] + more * np.asarray(call.region.network.slices.leaves[value], np.float64))
+
+    return change
 
 
 def _run_on(function: Activation) -> Change:

@@ -1,4 +1,4 @@
-"""Other keys that a mask shows: the last ones, another query's, a window's with an end on one side alone."""
+"""Other keys that a mask shows: the last ones, another query's, a window's end alone, each position's own."""
 
 from __future__ import annotations
 
@@ -24,6 +24,30 @@ def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     ends = None if any(np.array_equal(base, x) for x in reads if isinstance(x, np.ndarray)) else _ends(base)
     for says, rule in _WINDOWS.items() if ends else ():
         yield says, _windowed(rule)
+
+
+def of_triangle(base: Array, operands: Sequence[Any]) -> Iterator[tuple[str, Change]]:
+    """What is done to weights of which none stands above the diagonal, in words; `operands` is what the op reads."""
+    if base.ndim < 2 or base.shape[-1] != base.shape[-2] or base.shape[-1] < 2 or np.triu(base, 1).any():
+        return
+    if _diagonal(base).any():
+        yield "leaves out its diagonal, each position's own", lambda call: np.tril(call.plain(), -1)
+    elif base.any():
+        for slot, x in enumerate(operands):
+            if np.shape(x) == base.shape and _diagonal(x).any():
+                yield "keeps its diagonal, each position's own, too", _with_diagonal(slot)
+
+
+def _diagonal(x: Array) -> Array:
+    return np.diagonal(x, axis1=-2, axis2=-1)
+
+
+def _with_diagonal(slot: int) -> Change:
+    def change(call: Call) -> Array:
+        weights = np.asarray(call.plain())
+        return np.where(np.eye(*weights.shape[-2:]) > 0, call.operands[slot], weights)
+
+    return change
 
 
 _WINDOWS: dict[str, Callable[[Array, int, int], Array]] = {

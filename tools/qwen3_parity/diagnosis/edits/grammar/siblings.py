@@ -71,6 +71,7 @@ _HIDING = -1e4
 """What is added to a score that is to be hidden is below it."""
 _LOWEST = -1e30
 """Hides beside every finite score; rows without a visible key stay finite."""
+_OWN_LARGEST = "takes off each block of {} keys its own largest score, and never rescales"
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
 
 
@@ -168,14 +169,14 @@ def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
     return change
 
 
-def _unscaled(size: int, accumulator: int, total: int) -> Change:
-    """Blocks of keys one after the other, each by the largest score so far, rescaled as `RESCALED` says."""
+def _unscaled(size: int, accumulator: int, total: int, *, running: bool = True) -> Change:
+    """Blocks of keys one after the other, each by the largest score so far, or its own, rescaled as `RESCALED` says."""
 
     def change(call: Call) -> Array:
         x, axis = np.asarray(call.operands[0]), int(call.operands[1])
         if axis % x.ndim != x.ndim - 1:
             raise ValueError("no scores of keys")
-        return by_blocks(np.where(x > _HIDING, x, -np.inf), size, accumulator, total)
+        return by_blocks(np.where(x > _HIDING, x, -np.inf), size, accumulator, total, running=running)
 
     return change
 
@@ -313,6 +314,7 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
             for size in (1, 2, 4, 8, 16, 32, 64)
             for powers, says in RESCALED.items()
         },
+        **{_OWN_LARGEST.format(size): _unscaled(size, 1, 1, running=False) for size in (2, 4, 8, 16, 32, 64)},
         "counts the last in the sum twice, as two parts of the keys would": _counted(2),
         "counts the last in the sum four times, as four parts of the keys would": _counted(4),
         **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
