@@ -215,38 +215,44 @@ def computed(
     call = node.dispatch
     if call is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
-    lift = np.asarray if call.stays else numbers.lifted
     try:
-        if limit is None and choice is None and node.is_flat and (again := _tensors(node, values)) is not None:
-            operands = again if call.stays else [lift(x) if type(x) is np.ndarray else x for x in again]
-            result = call.compute(numbers, *operands) if call.takes_numbers else call.compute(*operands)
-            return _settled(node, call, result, numbers)
-        operands = [resolved(operand, values, lift, rows_stay=call.rows_stay) for operand in node.operands]
-        named = {name: resolved(operand, values, lift) for name, operand in node.named.items()} if node.named else {}
-        if call.may_gather and (rows := gathered(node.op, operands)) is not None:
-            _check_shape(node, rows.shape)
-            return rows
-        if limit is None and not call.free and all(type(values[read]) is np.ndarray for read in node.reads):
-            return _result(node, call, operands, named, numbers, choice)
-        most, limit = elements(node.op, operands, named), LIMIT if limit is None else limit
-        if most * _BYTES > limit:
-            raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
-        with np.errstate(all="ignore"):
-            return _result(node, call, operands, named, numbers, choice)
+        if limit is None and choice is None and (operands := _tensors(node, call, values, numbers)) is not None:
+            return _result(node, call, operands, {}, numbers, choice)
+        return _of_any(node, call, values, numbers, choice, limit)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
 
 
-def _tensors(node: Node, values: Mapping[int, Any]) -> list[Any] | None:
-    """The operands of a node that reads tensors alone, each by itself; None where a value is another thing."""
+def _tensors(node: Node, call: Dispatch, values: Mapping[int, Any], numbers: Numbers) -> list[Any] | None:
+    """The operands of a node that reads tensors alone, each by itself; None for any other node."""
     operands = list[Any]()
-    for operand in node.operands:
+    for operand in node.operands if node.is_flat else ():
         if type(operand) is Ref:
             operand = values[operand.value]
             if type(operand) is not np.ndarray:
                 return None
-        operands.append(list(operand) if type(operand) is tuple else operand)
-    return operands
+            operands.append(operand if call.stays else numbers.lifted(operand))
+        else:
+            operands.append(list(operand) if type(operand) is tuple else operand)
+    return operands if node.is_flat else None
+
+
+def _of_any(
+    node: Node, call: Dispatch, values: Mapping[int, Any], numbers: Numbers, choice: Array | None, limit: int | None
+) -> Any:
+    lift = np.asarray if call.stays else numbers.lifted
+    operands = [resolved(operand, values, lift, rows_stay=call.rows_stay) for operand in node.operands]
+    named = {name: resolved(operand, values, lift) for name, operand in node.named.items()} if node.named else {}
+    if call.may_gather and (rows := gathered(node.op, operands)) is not None:
+        _check_shape(node, rows.shape)
+        return rows
+    if limit is None and not call.free and all(type(values[read]) is np.ndarray for read in node.reads):
+        return _result(node, call, operands, named, numbers, choice)
+    most, limit = elements(node.op, operands, named), LIMIT if limit is None else limit
+    if most * _BYTES > limit:
+        raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
+    with np.errstate(all="ignore"):
+        return _result(node, call, operands, named, numbers, choice)
 
 
 def _result(
