@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -21,8 +22,12 @@ from qwen3_parity.recording.suite import goldens
 
 Judged = Callable[..., Verdicts]
 TABLES = ("decoder.cos", "decoder.sin", "encoder.cos", "encoder.sin", "encoder_cos", "encoder_sin")
-COMPARED = [read(path) for path in goldens()]
-"""Every golden that an implementation is judged on, whole networks and ops alone."""
+
+
+@cache
+def compared() -> list[Recording]:
+    """Every golden that an implementation is judged on, whole networks and ops alone."""
+    return [read(path) for path in goldens()]
 
 
 def scale(recording: Recording, item: Tensor, scope: Scope) -> float:
@@ -35,7 +40,7 @@ def scale(recording: Recording, item: Tensor, scope: Scope) -> float:
 
 def budgets(arithmetic: int) -> Iterator[tuple[str, float, float]]:
     """Of every float tap: where, the RMS error allowed as a share of its RMS, and the largest error allowed."""
-    for recording in COMPARED:
+    for recording in compared():
         scope = Scope(recording)
         for item in recording:
             allowed, floor = headroom("run", item.info.op), item.info.floor
@@ -70,7 +75,7 @@ def test_har_13_no_float32_budget_but_that_of_cos_and_sin_is_above_twenty_millio
 
 
 def test_har_13_the_budget_of_cos_and_sin_is_the_rounding_of_their_angle() -> None:
-    for recording in COMPARED:
+    for recording in compared():
         input_positions = [t.array.max() for t in recording if t.info.name.endswith("_position_ids")]
         positions = [t.array.max() for t in recording if t.info.op == "position_ids"] or input_positions
         factor = recording.case.config.rope_scaling.attention_factor or 1

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from fnmatch import fnmatchcase
+from functools import cache
 from pathlib import Path
 
 import pytest
 
-from qwen3_golden import pattern_of, place, read, table
+from committed import committed
+from qwen3_golden import pattern_of, place, table
 from qwen3_parity.judge.not_parity import require, require_complete
 from qwen3_parity.plugin import Judge
 from qwen3_parity.recording.suite import goldens
@@ -39,6 +41,7 @@ COMPONENTS: dict[str, tuple[str, ...]] = {
 }
 
 
+@cache
 def component_of(name: str, op: str = "") -> str:
     """The component that a tap shows; `op` is the case's op for the outputs of an op alone."""
     label = f"op.{op}" if op else pattern_of(name)
@@ -51,11 +54,9 @@ def component_of(name: str, op: str = "") -> str:
 
 
 def _components(golden: Path) -> set[str]:
-    recording = read(golden)
-    names = [
-        (t.info.name, recording.case.op) for t in recording if not t.info.name.startswith(("input.", "parameter."))
-    ]
-    return {component_of(name, op) for name, op in names}
+    recording = committed(golden)
+    names = (name for name in recording.taps if not name.startswith(("input.", "parameter.")))
+    return {component_of(name, recording.case.op) for name in names}
 
 
 GOLDENS = {path: _components(path) for path in goldens()}

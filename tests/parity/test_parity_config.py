@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from committed import committed
 from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity.checkpoints.weights import checkpoint_directories
 from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_dtype
 from qwen3_parity.recording.suite import goldens
 
-CASES = [path for path in goldens() if read(path).case.mode not in (pb.OP, pb.CLASSIC_ENCODER)]
+CASES = [path for path in goldens() if committed(path).case.mode not in (pb.OP, pb.CLASSIC_ENCODER)]
 FIELDS = (
     *("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads", "head_dim"),
     *("num_key_value_heads", "rms_norm_eps", "max_position_embeddings", "hidden_act", "attention_bias"),

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from committed import Committed, committed
+from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import Verdicts, check, replay
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.recording.record import record
@@ -18,7 +19,7 @@ from qwen3_parity.recording.suite import goldens
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 
 
-def is_forward(golden: Recording) -> bool:
+def is_forward(golden: Committed) -> bool:
     """A network that is not trained, whose weights are as they are stored."""
     case = golden.case
     network = case.mode in (pb.ENCODER, pb.CAUSAL, pb.ENCODER_DECODER, pb.BLOCK)
@@ -26,7 +27,7 @@ def is_forward(golden: Recording) -> bool:
     return network and not rounded and not case.HasField("training")
 
 
-CASES = [p for p in goldens(kinds=()) if is_forward(read(p))]
+CASES = [p for p in goldens(kinds=()) if is_forward(committed(p))]
 
 
 @pytest.fixture(scope="module")

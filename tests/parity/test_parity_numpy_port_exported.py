@@ -8,20 +8,21 @@ from typing import Any
 
 import pytest
 
-from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
+from committed import Committed, committed
+from qwen3_golden import GOLDEN_ROOT, pb, read
 from qwen3_parity import check
 from qwen3_parity.checkpoints.export_weights import export_weights
 from qwen3_parity.recording.record import record
 from qwen3_parity.recording.suite import goldens
 
 
-def is_forward(golden: Recording) -> bool:
+def is_forward(golden: Committed) -> bool:
     """Causal in float32 and not trained: the port runs forward, it has no gradients."""
     case, arithmetic = golden.case, golden.run.arithmetic
     return case.mode == pb.CAUSAL and arithmetic == pb.ARITHMETIC_F32 and not case.HasField("training")
 
 
-CASES = [p for p in goldens(kinds=()) if is_forward(read(p))]
+CASES = [p for p in goldens(kinds=()) if is_forward(committed(p))]
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +38,7 @@ def port() -> Any:
 def exports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Every checkpoint of these cases, exported in small parts."""
     folder = tmp_path_factory.mktemp("exports")
-    for name in sorted({checkpoint.name for path in CASES for checkpoint in read(path).case.checkpoint}):
+    for name in sorted({checkpoint.name for path in CASES for checkpoint in committed(path).case.checkpoint}):
         export_weights(GOLDEN_ROOT / "checkpoints" / name, folder / name, name, 100_000)
     return folder
 

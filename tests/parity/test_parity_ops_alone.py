@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from committed import committed
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
 from qwen3_parity import OpVerdict, replay
 from qwen3_parity.blame.tap_judge import TapJudge
@@ -16,8 +17,8 @@ from qwen3_parity.recording.ours.network import EncoderDecoder, factory, golden_
 from qwen3_parity.recording.suite import goldens
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-MODELS = [path for path in goldens() if read(path).case.mode != pb.OP]
-QWEN3 = [path for path in MODELS if read(path).case.mode != pb.CLASSIC_ENCODER]
+MODELS = [path for path in goldens() if committed(path).case.mode != pb.OP]
+QWEN3 = [path for path in MODELS if committed(path).case.mode != pb.CLASSIC_ENCODER]
 each_golden = pytest.mark.parametrize("path", MODELS, ids=lambda path: f"{path.parent.name}/{path.stem}")
 UNITS = 8
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from detection.draws import Alternative, alternative, says
@@ -34,15 +34,20 @@ _HEAD = re.compile(r"== (\S+) (?:(\S+):)?(\S+) @ (.+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Row(Change):
-    """A mistake of a set, `part`: `blame` are globs of the paths of wrong modules, `alternatives` say the mechanism,
-    `also` are other lines that an answer may name.
+    """A mistake of a set, `part`: `blame` are globs of the paths of wrong modules, `ways` say the mechanism, `also` are
+    other lines that an answer may name.
     """
 
     family: str
     part: str
     blame: tuple[str, ...]
-    alternatives: tuple[Alternative, ...]
+    ways: tuple[str, ...]
     also: tuple[str, ...]
+
+    @cached_property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """The ways to say the mechanism, as expressions; raises `re.error` for what is none."""
+        return tuple(alternative(way) for way in self.ways)
 
     def fits(self, said: str) -> bool:
         """Whether an answer, its name and its text, says the mechanism."""
@@ -82,7 +87,7 @@ def read(family: str, path: Path) -> Iterator[Row]:
             family=family,
             part=head[1],
             blame=tuple(head[4].split()),
-            alternatives=tuple(alternative(re.sub("<([12])>", _number, line)) for line in marked["~ "]),
+            ways=tuple(re.sub("<([12])>", _number, line) for line in marked["~ "]),
             also=tuple(marked["! "]),
         )
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from committed import committed
 from qwen3_golden import GOLDEN_ROOT, pattern_of, pb, read, selected
 from qwen3_parity import check, replay
 from qwen3_parity.checkpoints.weights import weights_of
@@ -16,7 +17,7 @@ from qwen3_parity.recording.suite import goldens
 from qwen3_parity.recording.tap_sets import TAP_SETS
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
-MODELS = {f"{path.parent.name}/{path.stem}": path for path in goldens() if read(path).case.mode != pb.OP}
+MODELS = {f"{path.parent.name}/{path.stem}": path for path in goldens() if committed(path).case.mode != pb.OP}
 SAMPLE = (
     *("classic/post_norm", "decoder/window_chunks", "encdec/bfloat16", "encdec/qwen2", "encdec/ragged"),
     *("encdec/second_request", "encoder/window_odd", "generation/merged", "long/deep", "training/tied"),

@@ -14,12 +14,12 @@ import torch
 from click.testing import CliRunner
 
 import qwen3_parity
-from qwen3_golden import ParityError, Recording, pb, read, tensor, write
+from qwen3_golden import GOLDEN_ROOT, ParityError, Recording, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.cli import main
 from qwen3_parity.conformance.graph_cases import GraphCase, graph_cases, source_of
-from qwen3_parity.conformance.graph_golden import DRAWN
+from qwen3_parity.conformance.graph_golden import DRAWN, free_graph
 from qwen3_parity.conformance.graph_inputs import Room, Rows, inputs_of, room_of
 from qwen3_parity.conformance.run import GOLDEN
 from qwen3_parity.recording.any_model import capture_model
@@ -114,9 +114,10 @@ def test_ids_masks_and_positions_are_drawn_as_the_golden_has_them(moe: Path, ber
     assert room_of(source_of(bert / "golden.pb").golden).sides == ("right",)
 
 
-def test_a_golden_of_fixed_sizes_of_steps_and_without_its_checkpoint_is_refused(bert: Path, tmp_path: Path) -> None:
-    path = bert / "golden.pb"
+def test_a_golden_of_fixed_sizes_of_steps_and_without_its_checkpoint_is_refused(tmp_path: Path) -> None:
+    path = GOLDEN_ROOT / "cases" / "model" / "embedding.pb"
     golden = read(path)
+    assert free_graph(golden).taps
     (tmp_path / "alone.pb").write_bytes(path.read_bytes())
     with pytest.raises(ParityError, match="the checkpoint of the golden's model is not there"):
         source_of(tmp_path / "alone.pb")

@@ -16,6 +16,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
+from committed import committed
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read
 from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values
@@ -49,11 +50,10 @@ def causal() -> list[str]:
     """Committed decoders of ids in float32, without an encoder and with most of their taps."""
     names = []
     for path in sorted(GOLDEN_ROOT.glob("cases/*/*.pb")):
-        golden = read(path)
-        case, taps = golden.case, {item.info.name for item in golden}
+        case, run, taps = committed(path)
         plain = case.mode == pb.CAUSAL and case.steps and not case.HasField("training") and not case.rows
         whole = len(taps) > MANY and "input.decoder_input_ids" in taps
-        if plain and whole and golden.run.arithmetic == pb.ARITHMETIC_F32:
+        if plain and whole and run.arithmetic == pb.ARITHMETIC_F32:
             names.append(case.name)
     return names
 

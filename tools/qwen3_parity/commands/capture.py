@@ -114,7 +114,7 @@ def capture(
     _refuse_of_text(ctx.params)
     if model is None:
         raise click.UsageError("give --model, or --tiny")
-    if not (sources or targets or source_ids or target_ids):
+    if not any((sources, targets, source_ids, target_ids)):
         raise click.UsageError("give what is read: --text or --ids of any model, --source or --target of Qwen3's kind")
     import torch
 
