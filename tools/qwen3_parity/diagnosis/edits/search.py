@@ -225,7 +225,7 @@ def _near(first: Target, edits: Iterable[Edit], said: _Said) -> Iterator[tuple[N
 
 
 def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterable[Edit]]:
-    """What is tried in turn, until something fits: of a long region what costs little first, then every edit.
+    """What is tried in turn, until something fits; what makes numbers narrow last, where a tap is far off.
 
     Those from a `step` on come first, where that is not 0: what stands before it is right.
     """
@@ -237,17 +237,29 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
         every = [edit for edit in every if isinstance(edit, Free) or not _rounds(edit)]
     if step:
         yield in_later_steps(_plain(every), region, step)
-    if len(region.order) < _LONG:
-        yield [*_plain(every), *solved(first, step), *of_experts(first)]
-        yield states_read(first)
-        yield _beside_known(first, known, _plain(every))
-        of_tokens, in_one_place = recurring(region, step)
-        yield _plain(of_tokens)
-        yield from _further(every, first, single(every, region))
-        yield from _further(of_tokens, first, in_one_place)
-        yield from (rounded, single(rounded, region))
+    is_short = len(region.order) < _LONG
+    yield from _of_short(first, every, known, step) if is_short else _of_long(first, every, step)
+    yield from (rounded, single(rounded, region))
+    if is_short:
         yield pairs(first, _plain(every))
-        return
+
+
+def _of_short(
+    first: Target, every: Sequence[Edit | Free], known: Sequence[Edit], step: int
+) -> Iterator[Iterable[Edit]]:
+    region = first.region
+    yield [*_plain(every), *solved(first, step), *of_experts(first)]
+    yield states_read(first)
+    yield _beside_known(first, known, _plain(every))
+    of_tokens, in_one_place = recurring(region, step)
+    yield _plain(of_tokens)
+    yield from _further(every, first, single(every, region))
+    yield from _further(of_tokens, first, in_one_place)
+
+
+def _of_long(first: Target, every: Sequence[Edit | Free], known: Sequence[Edit], step: int) -> Iterator[Iterable[Edit]]:
+    """Of a long region what costs little first, then every edit."""
+    region = first.region
     is_near = [_is_near(edit, region) for edit in every]
     near, far = ([edit for edit, x in zip(every, is_near, strict=True) if x == side] for side in (True, False))
     alone = (edit for edit in single(every, region) if _is_near(edit, region))
@@ -259,7 +271,6 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     yield from _further([edit for edit in of_tokens if isinstance(edit, Free)], first, ())
     yield _plain(far)
     yield from _further(far, first, single(far, region))
-    yield from (rounded, single(rounded, region))
 
 
 def _beside_known(first: Target, known: Sequence[Edit], every: Sequence[Edit]) -> Iterator[Edit]:
