@@ -257,7 +257,7 @@ def _of_short(
     yield from _further(of_tokens, first, in_one_place)
 
 
-def _of_long(first: Target, every: Sequence[Edit | Free], known: Sequence[Edit], step: int) -> Iterator[Iterable[Edit]]:
+def _of_long(first: Target, every: Sequence[Edit | Free], step: int) -> Iterator[Iterable[Edit]]:
     """Of a long region what costs little first, then every edit."""
     region = first.region
     is_near = [_is_near(edit, region) for edit in every]
