@@ -9,6 +9,7 @@ from pathlib import Path
 
 from qwen3_golden import Array, ParityError, Recording, pb, read
 from qwen3_golden.contract import contract_of
+from qwen3_parity.blame.held import held, on_held
 from qwen3_parity.blame.ops_alone import comparable, nothing_judged, op_alone, with_ops
 from qwen3_parity.blame.replay import replay
 from qwen3_parity.blame.tables import wrong_tables
@@ -58,7 +59,10 @@ def check(
     if expected.case.mode == pb.OP and verdicts.floors:
         return with_ops(verdicts, op_alone(expected, actual))
     if weights is not None and expected.case.mode not in (pb.OP, pb.PLUMBING, pb.TOKENIZATION):
-        return with_ops(verdicts, replay(comparable(actual, expected, verdicts), weights, expected))
+        judged = comparable(actual, expected, verdicts)
+        mine = held(judged, weights, expected)
+        alone = replay(judged, mine, expected)
+        return with_ops(verdicts if mine is weights else on_held(verdicts, alone, judged, expected, mine), alone)
     if not verdicts.floors:
         raise _needs_weights(expected)
     return verdicts

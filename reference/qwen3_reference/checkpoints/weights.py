@@ -115,6 +115,12 @@ class Weights(Mapping[str, Array]):
         values = Widened(tensor, self.dtype)
         return cast(Array, values) if values.ndim > 1 else np.asarray(values)
 
+    @property
+    def before_rounding(self) -> Weights | None:
+        """The values as a float32 checkpoint has them, where the run rounded them to half precision; else None."""
+        rounds = self.dtype != pb.F32 and all(tensor.dtype == pb.F32 for tensor in self.stored.values())
+        return Weights(self.stored) if rounds else None
+
     def __iter__(self) -> Iterator[str]:
         return iter(self.stored)
 

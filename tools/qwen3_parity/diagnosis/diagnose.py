@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from qwen3_golden import Array, Recording, pb
 from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
+from qwen3_parity.blame.held import held, on_held
 from qwen3_parity.blame.op_case import OpNetwork, network_of
 from qwen3_parity.blame.ops_alone import with_ops
 from qwen3_parity.blame.tap_judge import TapJudge
@@ -79,8 +80,9 @@ def diagnose(
     run = replace(check_run(golden, candidate, partial=partial), contract=contract_of(golden))
     run = replace(run, structural=[*unconventional, *run.structural], notes=(*run.notes, *notes))
     candidate = judged_kinds(candidate, golden)
-    blamed = blame(TapJudge.of(candidate, weights, golden), progress)
-    verdicts = with_ops(run, blamed.alone)
+    mine = held(candidate, weights, golden)
+    blamed = blame(TapJudge.of(candidate, mine, golden), progress)
+    verdicts = with_ops(run if mine is weights else on_held(run, blamed.alone, candidate, golden, mine), blamed.alone)
     search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small

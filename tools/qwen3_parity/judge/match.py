@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
+import numpy as np
 from google.protobuf.message import Message
 
-from qwen3_golden import ParityError, Recording, Tensor, pattern_of, pb
+from qwen3_golden import Array, ParityError, Recording, Tensor, pattern_of, pb
 from qwen3_parity.judge.compare import exact
 from qwen3_parity.judge.declared import known_patterns, nearest, patterns_of
 from qwen3_parity.judge.next_command import command
@@ -173,6 +175,11 @@ def other_bytes(actual: Recording, expected: Recording) -> list[str]:
     """The parameters that were loaded with other bytes, by their digests, in the golden's order."""
     ours = {item.name: item for item in actual.parameters if item.sha256}
     return [n.name for n in expected.parameters if n.name in ours and _loaded(ours[n.name]) != _loaded(n)]
+
+
+def digest(values: Array) -> bytes:
+    """SHA-256 of a parameter's values in float32."""
+    return hashlib.sha256(np.ascontiguousarray(values, "<f4").tobytes()).digest()
 
 
 OTHER_BYTES = "other bytes"

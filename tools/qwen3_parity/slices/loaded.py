@@ -6,7 +6,6 @@ right, nothing that was computed comes of other weights; but of a table only the
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping
@@ -14,7 +13,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from qwen3_golden import Array, Recording, pb
-from qwen3_parity.judge.match import PARAMETER, other_bytes
+from qwen3_parity.judge.match import PARAMETER, digest, other_bytes
 from qwen3_reference.checkpoints.parameters_of_run import ParametersOfRun
 from qwen3_spec.aten.table import Kind, kernel_of
 from qwen3_spec.graph import Graph
@@ -96,8 +95,3 @@ def _scaled(golden: Recording, table: Array) -> bytes:
         width = table.shape[-1]
     scale = np.float32(math.sqrt(width)) if isinstance(width, int) and width > 0 else np.float32(1)
     return digest(table * scale)
-
-
-def digest(values: Array) -> bytes:
-    """SHA-256 of a parameter's values in float32."""
-    return hashlib.sha256(np.ascontiguousarray(values, "<f4").tobytes()).digest()
