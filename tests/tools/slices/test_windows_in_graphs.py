@@ -37,7 +37,7 @@ def with_window(length: int, folder: Path) -> Recording:
     return read(recording.path)
 
 
-@pytest.mark.sample(every=3)
+@pytest.mark.sample(every=4)
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize(("by", "says"), [(1, "has {} for {} (sliding_window)"), (10**5, "without an end")])
 def test_another_window_is_named_by_the_first_step_though_later_ones_read_keys_that_no_cache_has(
