@@ -67,14 +67,22 @@ def test_a_name_is_read_as_it_is_bound_later(rule: Region) -> None:
     np.testing.assert_allclose(result, rule.base[later] @ keys)
 
 
-def test_weights_that_were_divided_by_the_sum_of_all_tokens_are_said() -> None:
-    """Of another axis the sum has another shape: what divides by it takes it all the same."""
+WEIGHED = {
+    "edit.axis: takes sum along axis 0": lambda top: top / top.sum(0, keepdims=True),
+    "edit.sibling: takes softmax, where it divides by the sum": lambda top: np.exp(top) / np.exp(top).sum(-1)[:, None],
+    "edit.sibling: divides by the largest, not by the sum": lambda top: top / top.max(-1, keepdims=True),
+    "edit.sibling: divides by the length, not by the sum": lambda top: top / np.linalg.norm(top, axis=-1)[:, None],
+}
+
+
+@pytest.mark.parametrize("says", WEIGHED)
+def test_what_a_router_does_where_it_divides_by_the_sum_is_said(says: str) -> None:
+    """It runs `grammar.softmax` and `grammar.siblings`, too."""
     scores, chosen = (golden(CASE)[f"{LAYER}.mlp.gate{place}", 0].array for place in ("", "[2]"))
     odds = np.exp(scores - scores.max(-1, keepdims=True))
     top = np.take_along_axis(odds / odds.sum(-1, keepdims=True), chosen, -1)
-    weighted = {f"{LAYER}.mlp.gate[1]": top / top.sum(0, keepdims=True), f"{LAYER}.mlp.gate[2]": chosen}
-    (says,) = firsts(CASE, weighted)
-    assert says.startswith("edit.axis: takes sum along axis 0, at modeling_qwen3_moe.py:")
+    (first,) = firsts(CASE, {f"{LAYER}.mlp.gate[1]": WEIGHED[says](top), f"{LAYER}.mlp.gate[2]": chosen})
+    assert first.startswith(f"{says}, at modeling_qwen3_moe.py:")
 
 
 def test_a_factor_says_of_which_modules_result_it_is() -> None:

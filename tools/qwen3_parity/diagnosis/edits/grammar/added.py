@@ -11,7 +11,7 @@ from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS, Activation
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
-from qwen3_parity.diagnosis.edits.grammar.siblings import softmax
+from qwen3_parity.diagnosis.edits.grammar.softmax import softmax
 from qwen3_parity.diagnosis.edits.region import SMALL, Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE

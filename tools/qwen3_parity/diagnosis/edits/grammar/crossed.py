@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
-from qwen3_parity.diagnosis.edits.grammar.siblings import softmax
+from qwen3_parity.diagnosis.edits.grammar.softmax import softmax
 from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, short

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -10,12 +9,11 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
+from qwen3_parity.diagnosis.edits.grammar.softmax import OF_SOFTMAX, maker_of, softmax
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
-from qwen3_parity.mistakes.split_keys import RESCALED, by_blocks
-from qwen3_spec.aten import TRUTH, kernel_of
-from qwen3_spec.graph import Node, Ref
+from qwen3_spec.graph import Ref
 from qwen3_spec.slices import chooser
 
 
@@ -37,13 +35,6 @@ def siblings(region: Region) -> Iterator[Edit]:
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
 
 
-def _kernel(op: str) -> Callable[..., Array]:
-    kernel = kernel_of(op)
-    assert kernel is not None
-    return (lambda *x: kernel.compute(TRUTH, *x)) if kernel.takes_numbers else kernel.compute
-
-
-softmax: Callable[..., Array] = _kernel("softmax")
 """Of an array along an axis."""
 _ROOTS: Mapping[str, Callable[[Array], Array]] = {
     "the reciprocal": lambda x: 1 / x,
@@ -67,11 +58,6 @@ _COMPARED: Mapping[str, Callable[[Array, Array], Array]] = {
     ">=": np.greater_equal,
     "==": np.equal,
 }
-_HIDING = -1e4
-"""What is added to a score that is to be hidden is below it."""
-_LOWEST = -1e30
-"""Hides beside every finite score; rows without a visible key stay finite."""
-_OWN_LARGEST = "takes off each block of {} keys its own largest score, and never rescales"
 _BOTH: Mapping[str, Callable[[Array, Array], Array]] = {"and": np.logical_and, "or": np.logical_or}
 
 
@@ -82,7 +68,7 @@ def _without_mean(call: Call) -> Array:
 
 def _eps_behind(call: Call) -> Array:
     """1 / (root(x) + eps), or root(x) + eps, where the reference takes the root of x + eps."""
-    added = _maker(call, call.node)
+    added = maker_of(call, call.node)
     if added is None or call.node is None or not added.op.startswith("add") or not isinstance(added.operands[1], float):
         raise ValueError("no number is added ahead of a root")
     x = np.asarray(call.env[call.node.reads[0]]) - added.operands[1]
@@ -111,7 +97,7 @@ def _divided_by_sum(call: Call) -> Array:
     """The values of a topk, or what its indices take elsewhere."""
     node, graph = call.node, call.region.network.graph
     index = node.operands[2] if node is not None and node.op.startswith("gather") else None
-    maker = _maker(call, node)
+    maker = maker_of(call, node)
     chosen_here = maker is not None and maker.op.startswith("topk") and call.operands[1] == 0
     if not chosen_here and (not isinstance(index, Ref) or chooser(graph, index.value) is None):
         raise ValueError("nothing was chosen here")
@@ -119,25 +105,10 @@ def _divided_by_sum(call: Call) -> Array:
     return np.asarray(chosen / chosen.sum(-1, keepdims=True))
 
 
-def _of_all(call: Call) -> Array:
-    """softmax of everything, then what was chosen of it, where the reference takes softmax of the chosen."""
-    picked = _maker(call, call.node)
-    top = _maker(call, picked)
-    if picked is None or top is None or not top.op.startswith("topk") or not isinstance(top.operands[0], Ref):
-        raise ValueError("nothing was chosen before")
-    every, indices = call.env[top.operands[0].value], call.env[picked.operands[0].value][1]
-    return np.take_along_axis(softmax(np.asarray(every), -1), np.asarray(indices), -1)
-
-
-def _maker(call: Call, node: Node | None) -> Node | None:
-    operand = node.operands[0] if node is not None else None
-    return call.region.node(operand.value) if isinstance(operand, Ref) else None
-
-
 def _before_choosing(call: Call) -> Array:
     """The chosen of what stood before the op whose results were chosen from."""
-    top = _maker(call, call.node)
-    scored = _maker(call, top)
+    top = maker_of(call, call.node)
+    scored = maker_of(call, top)
     if top is None or scored is None or call.node is None or call.node.operands[1] != 0:
         raise ValueError("nothing was chosen here")
     source = next((operand for operand in scored.operands if isinstance(operand, Ref)), None)
@@ -145,40 +116,6 @@ def _before_choosing(call: Call) -> Array:
         raise ValueError("nothing stands before the scores")
     indices = np.asarray(call.operands[0][1])
     return np.take_along_axis(np.asarray(call.env[source.value]), indices, -1)
-
-
-def _counted(times: int) -> Change:
-    """A sink is the last of its row: whoever splits the keys must count it in the sum of a single part."""
-
-    def change(call: Call) -> Array:
-        axis, plain = int(call.operands[1]), np.asarray(call.plain())
-        return np.asarray(plain / (1 + (times - 1) * plain.take([-1], axis)))
-
-    return change
-
-
-def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
-    """Parts as they are cut: all but the last of one length."""
-
-    def change(call: Call) -> Array:
-        x, axis = np.asarray(call.operands[0]), int(call.operands[1])
-        length = -(-x.shape[axis] // count)
-        parts = np.split(x, range(length, x.shape[axis], length), axis)
-        return np.concatenate([softmax(part, axis) / divisor for part in parts], axis)
-
-    return change
-
-
-def _unscaled(size: int, accumulator: int, total: int, *, running: bool = True) -> Change:
-    """Blocks of keys one after the other, each by the largest score so far, or its own, rescaled as `RESCALED` says."""
-
-    def change(call: Call) -> Array:
-        x, axis = np.asarray(call.operands[0]), int(call.operands[1])
-        if axis % x.ndim != x.ndim - 1:
-            raise ValueError("no scores of keys")
-        return by_blocks(np.where(x > _HIDING, x, -np.inf), size, accumulator, total, running=running)
-
-    return change
 
 
 def _layer_norm(*, mean: bool, spare: int, behind: bool = False) -> Change:
@@ -216,37 +153,9 @@ def _taken(place: int) -> Callable[..., Array]:
     return reduce
 
 
-def _hidden_behind(call: Call) -> Array:
-    """softmax of the scores, times what the mask that is added to them shows."""
-    added = _maker(call, call.node)
-    if added is None or not added.op.startswith("add"):
-        raise ValueError("no mask is added before it")
-    parts = [np.asarray(call.env[operand.value]) for operand in added.operands if isinstance(operand, Ref)]
-    masks = [part for part in parts if part.size and part.min() < _HIDING and part.max() <= 0]
-    if len(parts) != 2 or len(masks) != 1:
-        raise ValueError("no mask is added before it")
-    scores = parts[0] if masks[0] is parts[1] else parts[1]
-    return np.asarray(call.plain(scores, *call.operands[1:]) * (masks[0] > _HIDING))
-
-
-def _causal(call: Call) -> Any:
-    scores = np.array(call.operands[0], np.float64)
-    if scores.ndim < 4 or scores.shape[-1] < scores.shape[-2]:
-        raise ValueError("no scores of keys")
-    ahead = np.triu(np.ones(scores.shape[-2:], bool), 1 + scores.shape[-1] - scores.shape[-2])
-    return call.plain(np.where(ahead, _LOWEST, scores), *call.operands[1:])
-
-
 def _from_the_end(call: Call) -> Array:
     x, axis = call.operands[:2]
     return np.flip(np.cumsum(np.flip(x, axis), axis), axis)
-
-
-def _with_a_sink(call: Call) -> Array:
-    x, axis = call.operands[0], call.operands[1]
-    peak = np.maximum(x.max(axis, keepdims=True), 0)
-    e = np.exp(x - peak)
-    return np.asarray(e / (e.sum(axis, keepdims=True) + np.exp(-peak)))
 
 
 def _next_best(call: Call) -> Any:
@@ -284,6 +193,25 @@ _FAMILIES = (
     _Family(frozenset({"lt", "le", "gt", "ge", "eq", "ne"}), "compares by {} for {}", 2, _COMPARED),
     _Family(frozenset({"and", "bitwise_and", "logical_and", "or", "bitwise_or"}), "has {} for {}", 2, _BOTH, RARE),
 )
+_NOT_BY_SUM: Mapping[str, Callable[[Array], Array]] = {
+    "takes softmax, where it divides by the sum": lambda x: softmax(x, -1),
+    "divides by the largest, not by the sum": lambda x: x / x.max(-1, keepdims=True),
+    "divides by the length, not by the sum": lambda x: x / np.sqrt(np.square(x).sum(-1, keepdims=True)),
+}
+_NEXT_TO_IT = 1e-3
+"""What may be added to a sum that is divided by, of its size."""
+
+
+def _not_by_sum(function: Callable[[Array], Array]) -> Change:
+    def change(call: Call) -> Array:
+        x, by = (np.asarray(operand) for operand in call.operands[:2])
+        if not x.ndim or not np.allclose(by, x.sum(-1, keepdims=True), rtol=_NEXT_TO_IT, atol=0):
+            raise ValueError("it divides by no sum of its own")
+        return function(x)
+
+    return change
+
+
 _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     "mean": {
         "takes a sum, no mean": lambda call: call.plain() * _count(call),
@@ -299,30 +227,8 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
         "leaves the last out of the sum": lambda call: call.plain() - _reduced(call, _taken(-1)),
         "sums squares": lambda call: call.plain(np.square(call.operands[0]), *call.operands[1:]),
     },
-    "softmax": {
-        "has sigmoid for softmax": lambda call: _kernel("sigmoid")(call.operands[0]),
-        "leaves softmax out": lambda call: call.operands[0],
-        "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
-        "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
-        "adds 1 to the sum of softmax": _with_a_sink,
-        "hides keys behind the softmax, not before it": _hidden_behind,
-        "hides the keys ahead of each query, as a decoder does": _causal,
-        "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
-        "takes softmax of all before it chooses": _of_all,
-        **{
-            f"{says} where a later block of {size} keys has a larger score": _unscaled(size, *powers)
-            for size in (1, 2, 4, 8, 16, 32, 64)
-            for powers, says in RESCALED.items()
-        },
-        **{_OWN_LARGEST.format(size): _unscaled(size, 1, 1, running=False) for size in (2, 4, 8, 16, 32, 64)},
-        "counts the last in the sum twice, as two parts of the keys would": _counted(2),
-        "counts the last in the sum four times, as four parts of the keys would": _counted(4),
-        **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
-        **{
-            f"takes softmax of each of {count} parts by itself, divided by {count}": _softmax_of_parts(count, count)
-            for count in (2, 4)
-        },
-    },
+    "softmax": OF_SOFTMAX,
+    "div": {says: _not_by_sum(function) for says, function in _NOT_BY_SUM.items()},
     "pow": {
         "takes the mean off before it squares": lambda call: call.plain(_without_mean(call), *call.operands[1:]),
         "adds eps behind the root, not before it": _eps_of_a_power,
