@@ -39,9 +39,9 @@ def on_held(
 
     `alone` are those on its ops, on the same weights: the rows of a table that are right are no copies of the golden's.
     """
-    right = {(verdict.name, verdict.step) for verdict in alone if verdict.passed and not verdict.reason}
+    passed = {(verdict.name, verdict.step) for verdict in alone if verdict.passed and not verdict.reason}
     taps = [
-        replace(tap, problem=None) if tap.exact and tap.op == "embedding" and (tap.name, tap.step) in right else tap
+        replace(tap, problem=None) if tap.exact and tap.op == "embedding" and (tap.name, tap.step) in passed else tap
         for tap in run.taps
     ]
     digests = {item.name: item.sha256 for item in candidate.parameters if item.dtype == pb.F32 and item.name in mine}
