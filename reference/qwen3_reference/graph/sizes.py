@@ -15,7 +15,7 @@ from qwen3_reference.checkpoints.stored import read_json
 from qwen3_reference.graph.load import is_causal, text_config
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.scalars import louder
-from qwen3_reference.graph.turning import turning, turns_in_part
+from qwen3_reference.graph.turning import SECTIONS, turning, turns_in_part
 from qwen3_reference.quiet import quiet
 
 Settings = Mapping[str, Any]
@@ -119,11 +119,16 @@ def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterat
     """
     said = config.to_dict()
     tries = ADJUSTMENTS
-    if turns_in_part(said):
+    if turns_in_part(said) or _turns_by_sections(config):
         tries = (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
     for scalars in (True, False) if louder(said) != said else (False,):
         for adjusted in tries:
             yield partial(small, config, adjusted, settings, scalars=scalars)
+
+
+def _turns_by_sections(config: Any) -> bool:
+    """Whether a family's frequencies have sections that its configuration may leave to the source."""
+    return SECTIONS in getattr(type(config), "ignore_keys_at_rope_validation", ())
 
 
 def family(name: str | Path) -> Any:
@@ -174,9 +179,8 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
         sizes |= groups if (said.get(key) or 1) > 1 else {}
     sizes |= adjusted
     theirs = {key: sizes[name] for name, key in type(config).attribute_map.items() if name in sizes}
-    said = turning(
-        louder(said) if scalars else said, sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS
-    )
+    head = sizes["head_dim"] if "head_dim" in said else sizes["hidden_size"] // _HEADS
+    said = turning(louder(said) if scalars else said, head, by_sections=_turns_by_sections(config))
     decodes = {"is_decoder": True} if "is_decoder" in said and is_causal(config) else {}
     return type(config).from_dict({**_shrunk(said, {**theirs, **sizes}), **decodes, **settings})
 

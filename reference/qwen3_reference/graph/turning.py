@@ -21,8 +21,16 @@ def turns_in_part(said: Settings) -> bool:
     return any(_part(section) < 1 for section in _sections(said))
 
 
-def turning(said: Settings, head: int) -> dict[str, Any]:
-    """The same configuration, and the dicts within it, for heads of this width; of factors of pairs the first ones."""
+_TURNS = frozenset({"rope_parameters", "rope_scaling"})
+SECTIONS = "mrope_section"
+"""How many pairs of a head turn by the positions of each of three kinds: time, height, width."""
+
+
+def turning(said: Settings, head: int, *, by_sections: bool = False) -> dict[str, Any]:
+    """The same configuration, and the dicts within it, for heads of this width; of factors of pairs the first ones.
+
+    `by_sections`: pairs turn by three kinds of positions, each a section of them.
+    """
     part = min(map(_part, _sections(said)))
     lengths = [_LENGTHS[kind] for section in _sections(said) if (kind := _kind(section)) in _LENGTHS]
 
@@ -37,9 +45,16 @@ def turning(said: Settings, head: int) -> dict[str, Any]:
                 result[key] = lengths[0]
             else:
                 result[key] = fitted(value) if isinstance(value, Mapping) else value
+            if by_sections and key in _TURNS and isinstance(value, Mapping):
+                result[key][SECTIONS] = _thirds(int(head * _fitted(part, head)) // 2)
         return result
 
     return fitted(said)
+
+
+def _thirds(pairs: int) -> list[int]:
+    """Three parts of some pairs, as even as can be."""
+    return [(pairs + more) // 3 for more in (2, 1, 0)]
 
 
 def _sections(said: Settings) -> Iterator[Settings]:

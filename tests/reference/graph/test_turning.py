@@ -91,3 +91,11 @@ def test_the_dicts_of_kinds_of_layers_are_for_the_same_heads() -> None:
 )
 def test_every_kind_of_rope_is_captured(said: dict[str, Any], tmp_path: Path) -> None:
     assert write_tiny(written(tmp_path, said), tmp_path / "it", floors=False).is_file()
+
+
+@pytest.mark.parametrize("said", [{}, {"rope_scaling": {"type": "mrope", "mrope_section": [16, 24, 24]}}])
+def test_the_sections_of_three_kinds_of_positions_are_a_small_heads(said: dict[str, Any], tmp_path: Path) -> None:
+    """The source has sections for heads of 128 where the configuration states none."""
+    model = tiny_model(written(tmp_path, {"model_type": "qwen2_vl_text"} | said))
+    assert model.config.rope_parameters["mrope_section"] == [2, 1, 1]
+    assert model.layers[0].self_attn.head_dim == 8
