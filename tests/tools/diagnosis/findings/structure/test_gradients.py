@@ -124,7 +124,7 @@ TOLD: dict[str, tuple[str, str, Callable[[Array, Site], Array], str, str]] = {
         "by its RMS: x is summed up, not x / RMS",
     ),
     "of heads": (CAUSAL, HEAD_NORM, not_normalised, "gradient_tokens", "by its RMS: x is summed up, not x / RMS"),
-    "a token left out": (CAUSAL, Q, without_a_token, "gradient_tokens", "left out: token [1, 2]"),
+    "a token left out": (CAUSAL, Q, without_a_token, "gradient_tokens", "left out: batch row 1, position 2"),
     "a batch row twice": (CAUSAL, Q, row_twice, "gradient_tokens", "multiplied by 2: batch row 1"),
     "a batch row left out of a few numbers": (
         "training/untied",
