@@ -297,7 +297,7 @@ GRAPHS: dict[str, tuple[str, str, int, Change, str, str]] = {
         "channels 2–3 hold model.layers.0.self_attn.query, at the same place"),
     "slots late by one, heads exchanged": (MOE, f"{LAYER}.self_attn.key", 0, lambda y: np.roll(y, 1, 2)[:, [1, 0]],
         "from.other_slot",
-        "slots 0–4, indices of axis 1 0–1 hold what belongs in indices of axis 1 1, 0 of slots 4, 0–3"),
+        "slots 0–4, heads 0–1 hold what belongs in heads 1, 0 of slots 4, 0–3"),
     "another row, in bfloat16": ("model/qwen3_moe_bfloat16", f"{LAYER}.self_attn.query", 0, lambda y: y[[1, 1]],
         "from.other_row", "batch row 0, positions 3–4 hold what belongs in batch row 1"),
 }  # fmt: skip
