@@ -7,6 +7,9 @@ from typing import Any
 
 Settings = Mapping[str, Any]
 
+_TURNS = frozenset({"rope_parameters", "rope_scaling"})
+SECTIONS = "mrope_section"
+"""How many pairs of a head turn by the positions of each of three kinds: time, height, width."""
 _PARTS = ("partial_rotary_factor", "rotary_pct")
 _FEW, _MORE, _FEWEST = 0.4, 0.6, 4
 """Of two channels that turn, halves and neighbours are the same pair, and every base is the same one."""
@@ -19,11 +22,6 @@ _ORIGINAL, _LENGTHS = "original_max_position_embeddings", {"longrope": 8, "su": 
 def turns_in_part(said: Settings) -> bool:
     """Whether some channels of a head do not turn."""
     return any(_part(section) < 1 for section in _sections(said))
-
-
-_TURNS = frozenset({"rope_parameters", "rope_scaling"})
-SECTIONS = "mrope_section"
-"""How many pairs of a head turn by the positions of each of three kinds: time, height, width."""
 
 
 def turning(said: Settings, head: int, *, by_sections: bool = False) -> dict[str, Any]:

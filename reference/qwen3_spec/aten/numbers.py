@@ -37,8 +37,8 @@ class Numbers:
 
     def lifted(self, value: Array) -> Array:
         """A value in this type, where it is one of floats."""
-        kind = value.dtype
-        return value if kind.kind != "f" or kind.type is self.arithmetic.dtype else self.arithmetic.cast(value)
+        dtype = value.dtype
+        return value if dtype.kind != "f" or dtype.type is self.arithmetic.dtype else self.arithmetic.cast(value)
 
     def at(self, value: int) -> Numbers:
         """What the node of this number is computed with."""

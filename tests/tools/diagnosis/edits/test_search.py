@@ -192,3 +192,16 @@ def test_of_two_lines_with_the_same_words_each_is_tried_on_all_taps() -> None:
     twice = [Edit("edit.twice", "adds it twice", PLAIN, {site: lambda call: call.plain() * 2}, line) for line in lines]
     assert [each.edit for each in search([wrong], [], twice, new=False).fitting] == twice
     assert len(search([wrong], [], (twice[0], twice[0]), new=False).fitting) == 1
+
+
+@pytest.mark.parametrize(("size", "waits"), [(1.0, True), (1e-3, False)])
+def test_what_makes_numbers_narrow_waits_where_a_tap_is_far_off(
+    size: float, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    honest, tried = tap("layers.0.experts"), list[str]()
+    of = Target.of
+    monkeypatch.setattr(Target, "of", lambda self, edit: (tried.append(edit.name), of(self, edit))[1])
+    noise = np.random.default_rng(0).normal(size=honest.truth.shape)
+    search([tap("layers.0.experts", honest.truth + size * np.abs(honest.truth).max() * noise)], [])
+    assert (tried.index("edit.rounded") > tried.index("edit.added")) == waits
+    assert tried.index("edit.added") > tried.index("edit.reads")

@@ -35,7 +35,6 @@ def siblings(region: Region) -> Iterator[Edit]:
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
 
 
-"""Of an array along an axis."""
 _ROOTS: Mapping[str, Callable[[Array], Array]] = {
     "the reciprocal": lambda x: 1 / x,
     "the root": np.sqrt,

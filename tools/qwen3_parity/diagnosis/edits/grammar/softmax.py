@@ -29,6 +29,7 @@ def kernel(op: str) -> Callable[..., Array]:
 
 
 softmax: Callable[..., Array] = kernel("softmax")
+"""Of an array along an axis."""
 
 
 def maker_of(call: Call, node: Node | None) -> Node | None:
