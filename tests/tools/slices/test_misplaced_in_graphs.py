@@ -1,6 +1,6 @@
 """A tap of a graph that was recorded at another place accuses nobody: who reads it is judged without it.
 
-It runs `diagnosis.misplaced`, too.
+It runs `diagnosis.misplaced` and `diagnosis.other_names`, too.
 """
 
 from __future__ import annotations
@@ -35,6 +35,11 @@ def test_a_tap_that_holds_what_nobody_goes_on_with_is_misplaced_and_its_reader_i
 def test_a_wrong_value_that_is_gone_on_with_is_no_misplaced_tap() -> None:
     wrong = {EXPERTS: lambda values: {EXPERTS: values[EXPERTS] + np.float32(1)}}
     assert places(recording(run(wrong), "port")) == (["layers.{layer}.experts"], [])
+
+
+def test_who_goes_on_with_the_numbers_of_another_tap_has_a_bug_and_no_wrong_name() -> None:
+    wrong = {"layers.0": lambda values: {"layers.0": values[EXPERTS]}}
+    assert places(recording(run(wrong), "port")) == (["layers.{layer}"], [])
 
 
 def test_a_reader_that_is_wrong_without_the_tap_as_well_is_accused_beside_it() -> None:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from qwen3_parity.diagnosis.casts import Casts
+from qwen3_parity.diagnosis.elsewhere import Elsewhere
 from qwen3_parity.diagnosis.explained import Explained
-from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.near_ties import Flip
 from qwen3_parity.diagnosis.own_angles import Angles
 from qwen3_parity.diagnosis.parameters import ParameterFault
@@ -30,7 +30,7 @@ class Diagnosis:
     verdicts: Verdicts
     alone: Sequence[OpVerdict]
     faults: Sequence[Explained]
-    misplaced: Sequence[Fault]
+    misplaced: Sequence[Elsewhere]
     parameters: Sequence[ParameterFault]
     flips: Sequence[Flip] = ()
     failures: Sequence[str] = ()

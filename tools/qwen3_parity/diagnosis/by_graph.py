@@ -19,12 +19,14 @@ from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.edits.words import model_line
+from qwen3_parity.diagnosis.elsewhere import Elsewhere
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
 from qwen3_parity.diagnosis.explanation import LAYER, Explanation, where_made
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
+from qwen3_parity.diagnosis.other_names import by_right_names
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
@@ -68,7 +70,14 @@ def diagnose_by_graph(
     `weights` are the graph's parameters by name. The `search` says when it is late; `effort`: how much is searched, in
     times of what is usual. Raises `ParityError` when the two do not belong together.
     """
-    judged = judged_by_graph(golden, candidate, weights, partial=partial)
+
+    def judge_again(recording: Recording) -> Judged:
+        return judged_by_graph(golden, recording, weights, partial=partial)
+
+    first = judge_again(candidate)
+    judged, under_others = _or_else(
+        lambda: by_right_names(first, candidate, judge_again), (first, list[Elsewhere]()), search, "names of taps"
+    )
     weights = judged.weights
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
@@ -80,7 +89,8 @@ def diagnose_by_graph(
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
     faults = [_with_copy(fault, elsewhere) for fault in faults]
-    means = [] if faults or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
+    not_there = [*under_others, *(Elsewhere(each.fault.place) for each in elsewhere if each.everybody)]
+    means = [] if faults or under_others or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
     padding = _or_else(lambda: at_padding(judged), None, search, "padding") if means else None
     if padding is not None:
         there, sentence = padding
@@ -88,7 +98,6 @@ def diagnose_by_graph(
         with threadpool_limits(1, user_api="blas"):
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
-    not_there = [each.fault for each in elsewhere if each.everybody]
     return Diagnosis(verdicts, alone, faults, not_there, parameters, failures=search.failures, meaning=means)
 
 

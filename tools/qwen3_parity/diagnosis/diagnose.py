@@ -21,6 +21,7 @@ from qwen3_parity.check import check, check_run
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.by_graph import diagnose_by_graph
 from qwen3_parity.diagnosis.casts import casts_elsewhere
+from qwen3_parity.diagnosis.elsewhere import Elsewhere
 from qwen3_parity.diagnosis.explain_fault import explain_fault
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.faults import Blame, Progress, blame, blame_outputs
@@ -104,7 +105,7 @@ def diagnose(
         verdicts,
         blamed.alone,
         faults,
-        blamed.misplaced,
+        [Elsewhere(fault.place, others=fault.others) for fault in blamed.misplaced],
         parameters,
         ties,
         search.failures,

@@ -197,7 +197,7 @@ def _of_network(diagnosis: Diagnosis, case: str) -> Iterator[Sign]:
     for parameter in diagnosis.parameters:
         yield Sign(case, parameter.name, otherwise=f"parameter {parameter.name} {parameter.says}")
     for misplaced in diagnosis.misplaced:
-        says = "recorded at another place, no bug: record it where its name says, or leave it out"
+        says = f"{misplaced.short}, no bug: {misplaced.fix}"
         yield Sign(case, misplaced.place, otherwise=f"{_open(misplaced.place)}: {says}")
     if not (diagnosis.faults or diagnosis.parameters or diagnosis.misplaced):
         meaning = "; ".join(diagnosis.meaning)

@@ -65,9 +65,7 @@ def first_fault(judged: Judged) -> str:
         return alone
     faults = [fault for fault in diagnosis.faults if not declared(fault, diagnosis)]
     places = [f"{diagnoses.name(fault)}: {diagnoses.in_a_word(fault)}" for fault in faults]
-    places += [
-        f"{misplaced.place.replace('{layer}', '*')}: recorded at another place" for misplaced in diagnosis.misplaced
-    ]
+    places += [f"{misplaced.place.replace('{layer}', '*')}: {misplaced.short}" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     more = f"; and {len(places) - 1} more" if len(places) > 1 else ""
     rest = [*diagnosis.meaning, *(problem.rule for problem in answer.problems)]

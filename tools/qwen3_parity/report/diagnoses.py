@@ -22,9 +22,6 @@ from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import remarks
 from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summary
 
-MISPLACED = "recorded at another place, no bug: without it everything that reads it is right"
-TO_MEND = "record it where its name says, or leave it out: a tap that is declared and is another one is no parity"
-"""What is said of a misplaced tap, and why it is no parity."""
 UNKNOWN = "no known mistake reproduces it"
 TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
 """What a person does with a lossy engine of which nothing else is wrong."""
@@ -43,7 +40,7 @@ def verdict(diagnosis: Diagnosis) -> str:
         f"{name(fault)}{f' and {len(others)} more' if others else ''}: {in_a_word(fault)}"
         for fault, *others in _by_mistake(diagnosis.faults, together=True)
     ]
-    places += [f"{_pattern(misplaced.place)}: recorded at another place" for misplaced in diagnosis.misplaced]
+    places += [f"{_pattern(misplaced.place)}: {misplaced.short}" for misplaced in diagnosis.misplaced]
     places += [f"parameter {parameter.name} {parameter.says}" for parameter in diagnosis.parameters]
     return "; ".join([summary(diagnosis.verdicts), *(places or [closing(diagnosis)])])
 
@@ -66,7 +63,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
     for fault, *others in _by_mistake(sorted(diagnosis.faults, key=in_few_bits), together=not every):
         parts += [*explained(fault, every=every), *([Text(f"  {_at_more(others)}")] if others else [])]
-    parts += [Text(f"{_pattern(misplaced.place)}: {MISPLACED}; {TO_MEND}") for misplaced in diagnosis.misplaced]
+    parts += [Text(str(misplaced)) for misplaced in diagnosis.misplaced]
     parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
     parts += [Text(line) for line in diagnosis.meaning]
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
@@ -261,6 +258,7 @@ def _fault(fault: Explained) -> dict[str, Any]:
 def _beside(diagnosis: Diagnosis) -> dict[str, Any]:
     return {
         "misplaced": [misplaced.place for misplaced in diagnosis.misplaced],
+        "names": {misplaced.place: misplaced.holds for misplaced in diagnosis.misplaced if misplaced.holds},
         "parameters": [asdict(parameter) for parameter in diagnosis.parameters],
         "flips": [plain(asdict(flip)) for flip in diagnosis.flips],
         "casts": [asdict(cast) | {"says": str(cast)} for cast in diagnosis.casts],

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from qwen3_parity.diagnosis.mistake import Mistake
 from qwen3_parity.judge.spoken import spoken
-from qwen3_parity.report.diagnoses import MISPLACED, TO_MEND, UNKNOWN, size, unexplained
+from qwen3_parity.report.diagnoses import UNKNOWN, size, unexplained
 from qwen3_parity.report.diagnoses import name as place_of
 from qwen3_parity.report.explanations import in_taps
 from qwen3_parity.report.folder_diagnosis import in_words
@@ -46,7 +46,7 @@ def _of_network(diagnosis: Diagnosis) -> Iterator[Mistake]:
         yield Mistake("", (f"parameter {parameter.name} {parameter.says}",), places=(parameter.name,))
     for misplaced in diagnosis.misplaced:
         place = misplaced.place.replace("{layer}", "*")
-        yield Mistake("", (MISPLACED,), TO_MEND, (place,))
+        yield Mistake("", (misplaced.says,), misplaced.fix, (place,))
 
 
 def _of_fault(fault: Explained, case: str) -> Mistake:

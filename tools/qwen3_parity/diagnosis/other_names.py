@@ -1,0 +1,245 @@
+"""Taps that hold the numbers of another name's: a name map, or a number of a layer, that is not the reference's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.diagnosis.elsewhere import Elsewhere
+from qwen3_parity.diagnosis.explanation import LAYER
+from qwen3_parity.diagnosis.findings import Key
+from qwen3_parity.judge.match import is_input
+from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.judge.verdict import Problem, Verdict
+from qwen3_parity.slices.check import WRONG_ALONE, Judged
+from qwen3_parity.slices.network import Network
+from qwen3_reference.graph.scope import counted
+from qwen3_spec.slices import chooser
+
+_FAR = 0.1
+"""How far a tap is from the golden's, in its size, that may hold another's numbers."""
+_NEAR = 0.03
+"""How near it then is to the other's: whether that is near enough, the budget of a run says."""
+
+
+def by_right_names(
+    judged: Judged, candidate: Recording, judge: Callable[[Recording], Judged]
+) -> tuple[Judged, list[Elsewhere]]:
+    """A candidate judged again with each tap under the name whose numbers it holds, and the places that were moved.
+
+    As it was, and none, where nothing holds another name's numbers, or what reads those is wrong then: a model that
+    goes on with the numbers of another tap has a bug, and no wrong name.
+    """
+    names = _names(judged)
+    if judged.network is None or not names:
+        return judged, []
+    again = judge(_renamed(candidate, judged.network.golden, names))
+    if not _is_right(judged, again, names):
+        return judged, []
+    verdicts = replace(
+        judged.verdicts,
+        taps=_taps(judged, again, names),
+        structural=again.verdicts.structural,
+        notes=again.verdicts.notes,
+    )
+    return replace(again, verdicts=verdicts), _places(names)
+
+
+def _names(judged: Judged) -> dict[str, str]:
+    """The names of taps that are far from the golden's, and near another one's at each step; of choices beside them."""
+    net = judged.network
+    if net is None:
+        return {}
+    every, near = [*_counted(net)], dict[str, set[str]]()
+    for tap in every:
+        numbers = _numbers(net.candidate.get(*tap.key), tap)
+        if numbers is None or _distance(numbers, tap) <= _FAR:
+            near[tap.key[0]] = set()
+            continue
+        size = float(np.linalg.norm(numbers))
+        others = {
+            counterpart.key[0]
+            for counterpart in every
+            if counterpart.key[1] == tap.key[1] and counterpart.value != tap.value and counterpart.shape == tap.shape
+            if abs(counterpart.size - size) <= _NEAR * size and _distance(numbers, counterpart) <= _NEAR
+        }
+        near[tap.key[0]] = near.get(tap.key[0], others) & others
+    names = {name: _likest(name, others) for name, others in near.items() if others}
+    return names | dict(_choices(net, names))
+
+
+class _Tap(NamedTuple):
+    """A golden's tap of floats: its name and step, the number of its value, and what counts of it."""
+
+    key: Key
+    value: int
+    shape: tuple[int, ...]
+    counts: Array
+    numbers: Array
+    size: float
+
+
+def _counted(net: Network) -> Iterator[_Tap]:
+    """The taps of floats that the candidate may have under another name: whose numbers are finite and not all zero."""
+    for item in net.golden:
+        if not is_input(item, pb.GRAPH) and item.is_float and item.key in net.graph.taps:
+            counts = counted(item, net.golden)
+            numbers = item.values()[counts].astype(np.float64)
+            if (size := float(np.linalg.norm(numbers))) > 0 and np.isfinite(size):
+                yield _Tap(item.key, net.value(item), item.array.shape, counts, numbers, size)
+
+
+def _numbers(actual: Tensor | None, tap: _Tap) -> Array | None:
+    """What counts of a candidate's tap; None where it has none, in another shape, or not finite."""
+    if actual is None or actual.array.shape != tap.shape:
+        return None
+    numbers = actual.values()[tap.counts].astype(np.float64)
+    return numbers if np.isfinite(numbers).all() else None
+
+
+def _distance(numbers: Array, tap: _Tap) -> float:
+    """How far numbers are from a golden's, in its size."""
+    return float(np.linalg.norm(numbers - tap.numbers) / tap.size) if numbers.shape == tap.numbers.shape else np.inf
+
+
+def _choices(net: Network, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """What is chosen in a module that was moved, which is near nothing: it goes with the rest of it."""
+    modules = dict(_moved(names))
+    for item in net.candidate:
+        name = item.info.name
+        if item.key in net.graph.taps and chooser(net.graph, net.graph.taps[item.key]) is not None:
+            counterpart = net.golden.get(_under(name, modules), item.info.step)
+            if (
+                counterpart is not None
+                and counterpart.info.name != name
+                and counterpart.array.shape == item.array.shape
+            ):
+                yield name, counterpart.info.name
+
+
+def _likest(name: str, others: set[str]) -> str:
+    """Of names of the same numbers, the one that has most of a name's parts, from the last one on."""
+    return max(sorted(others), key=lambda counterpart: len(_tail(name, counterpart)))
+
+
+def _tail(name: str, counterpart: str) -> list[str]:
+    """The last parts that two names share."""
+    tail = list[str]()
+    for part, same in zip(reversed(name.split(".")), reversed(counterpart.split(".")), strict=False):
+        if part != same:
+            break
+        tail.append(part)
+    return tail
+
+
+def _renamed(candidate: Recording, golden: Recording, names: Mapping[str, str]) -> Recording:
+    """A candidate with taps and their modules' parameters under the right names; of two with one name the first."""
+    staying = {item.info.name for item in candidate} - {*names}
+    tensors = list[Tensor]()
+    for item in candidate:
+        name = names.get(item.info.name, item.info.name)
+        if name == item.info.name:
+            tensors.append(item)
+        elif name not in staying:
+            info = pb.Tensor()
+            info.CopyFrom(item.info)
+            info.name = name
+            tensors.append(replace(item, info=info))
+    first = {item.key: item for item in reversed(tensors)}
+    return replace(candidate, tensors=[*first.values()], parameters=[*_parameters(candidate, golden, names)])
+
+
+def _parameters(candidate: Recording, golden: Recording, names: Mapping[str, str]) -> Iterator[pb.Parameter]:
+    """The parameters as loaded, each that is not the checkpoint's of its name under the name of its moved module."""
+    modules = dict(_moved(names))
+    expected = {parameter.name: parameter.sha256 for parameter in golden.parameters}
+    for loaded in candidate.parameters:
+        module, _, leaf = loaded.name.rpartition(".")
+        parameter = pb.Parameter()
+        parameter.CopyFrom(loaded)
+        if expected.get(loaded.name) != loaded.sha256:
+            parameter.name = f"{names.get(module, _under(module, modules))}.{leaf}"
+        yield parameter
+
+
+def _moved(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Each pair of names without the last parts that they share: modules in each other's place."""
+    for name, counterpart in names.items():
+        shared = "".join(f".{part}" for part in reversed(_tail(name, counterpart)))
+        yield name.removesuffix(shared), counterpart.removesuffix(shared)
+
+
+def _under(module: str, modules: Mapping[str, str]) -> str:
+    """The name of a module inside one that was moved."""
+    inside = next((name for name in modules if module.startswith(f"{name}.")), None)
+    return module if inside is None else modules[inside] + module[len(inside) :]
+
+
+def _is_right(judged: Judged, again: Judged, names: Mapping[str, str]) -> bool:
+    """Whether each moved tap is right alone, the first in the run, too, and what reads it right under either name.
+
+    What reads them is more than themselves: of what nothing reads nobody can tell.
+    """
+    touched = {*names, *names.values()}
+    moved = [tap for tap in again.verdicts.taps if tap.name in {*names.values()}]
+    wrong = {(part.verdict.name, part.verdict.step) for part in again.alone if not part.verdict.passed}
+    readers = _readers(judged, touched) | _readers(again, touched)
+    return (
+        bool(moved)
+        and moved[0].passed
+        and all(tap.alone is None or tap.alone.passed for tap in moved)
+        and any(name not in touched for name, _ in readers)
+        and not wrong & readers
+    )
+
+
+def _readers(judged: Judged, names: set[str]) -> set[Key]:
+    """The taps that are computed from those of names."""
+    net = judged.network
+    if net is None:
+        return set()
+    values = {value for (name, _), value in net.graph.taps.items() if name in names}
+    keys = [(part.verdict.name, part.verdict.step) for part in judged.alone]
+    return {key for key in keys if values & {*net.slices.reads(net.graph.taps[key])}}
+
+
+def _taps(judged: Judged, again: Judged, names: Mapping[str, str]) -> list[Verdict]:
+    """The verdicts on a run as it is declared, each tap alone as it is under its right name."""
+    alone = {(tap.name, tap.step): tap.alone for tap in again.verdicts.taps}
+    taps = list[Verdict]()
+    for tap in judged.verdicts.taps:
+        verdict = alone.get((names.get(tap.name, tap.name), tap.step), tap.alone)
+        taps.append(replace(tap, alone=verdict, problem=_problem(tap, verdict, names.get(tap.name, ""))))
+    return taps
+
+
+def _problem(tap: Verdict, alone: OpVerdict | None, holds: str) -> Problem | None:
+    """What is wrong with a tap that `holds` the numbers of another name, or of its own where that is empty."""
+    problem = tap.problem
+    if problem is None or (problem.rule == WRONG_ALONE and alone is not None and alone.passed):
+        return None
+    if not holds:
+        return problem
+    return replace(
+        problem,
+        rule="has the numbers of another name",
+        expected=f"those of {tap.name}",
+        got=f"those of {holds}",
+        next_step=Elsewhere(tap.name, holds).fix,
+    )
+
+
+def _places(names: Mapping[str, str]) -> list[Elsewhere]:
+    """What was moved, in few words: modules with all that is in them, and layers that were moved alike together."""
+    modules = dict.fromkeys(_moved(names))
+    places = list[Elsewhere]()
+    for name, counterpart in modules:
+        numbers = [None if match is None else match[0] for match in (LAYER.search(name), LAYER.search(counterpart))]
+        if numbers[0] is not None and numbers[0] == numbers[1]:
+            name, counterpart = (LAYER.sub("{layer}", part, count=1) for part in (name, counterpart))
+        places.append(Elsewhere(name, counterpart))
+    return [*dict.fromkeys(places)]
