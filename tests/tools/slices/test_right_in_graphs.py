@@ -44,6 +44,17 @@ def test_a_budget_of_nothing_is_no_number_of_times() -> None:
     )
 
 
+def test_a_run_in_bfloat16_that_is_stored_as_float32_accuses_nobody() -> None:
+    """An embedding is a copy of its table: rounded once, as all else."""
+    rounded = {
+        name: array if array.dtype.kind == "i" else (array.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+        for name, array in run({}).items()
+    }
+    candidate = recording(rounded, "port")
+    candidate.run.arithmetic = pb.ARITHMETIC_BF16
+    assert "every op is right on its own inputs in bfloat16" in said(candidate)
+
+
 def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:
     values = run({}) | {"logits": run({})["logits"] * np.float32(1.01)}
     verdicts = replace(check(golden(), recording(values, "port")), arithmetic=pb.ARITHMETIC_BF16)

@@ -100,7 +100,7 @@ class Recorder:
 
     @property
     def recognised(self) -> pb.Arithmetic:
-        """The narrow arithmetic whose numbers all are that were recorded so far as float32, unspecified for none."""
+        """The narrow arithmetic that most taps recorded so far are in, or whose numbers all are that are float32."""
         if self.arithmetic or self.stored not in (pb.ARITHMETIC_F32, pb.ARITHMETIC_UNSPECIFIED):
             return pb.ARITHMETIC_UNSPECIFIED
         return self._widened.arithmetic
@@ -176,9 +176,10 @@ class Recorder:
                 next_step="run the case once, and name each tap once",
             )
         self._keys.add((name, step))
-        self._widened.see(known, part, self.case.golden.case.mode)
         info = known.info
-        self.writer.add(tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs))
+        item = tensor(name, part, step=step, dtype=dtype, axes=info.axes, op=info.op, inputs=info.inputs)
+        self._widened.see(known, part, item.info.dtype, self.case.golden.case.mode)
+        self.writer.add(item)
 
     def sizes(self, forward: Forward) -> dict[str, int]:
         """How long each axis is in a forward."""

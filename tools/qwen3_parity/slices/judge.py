@@ -58,12 +58,9 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
     else:
         truth = network.slices.value(value)
         if truth.dtype.kind == "f":
-            dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
-            if network.narrow and network.is_of_half_precision and expected.info.dtype == pb.F32:
-                if (half := narrowed(network, value)) is not None:
-                    dtype = half
-                elif in_few_bits(actual[counts], expected.values()[every]):
-                    return Alone(replace(verdict, errors=_NARROW, share=math.inf), np.where(counts, np.inf, 0.0))
+            dtype = _rounded_to(value, item, expected, actual[counts], expected.values()[every], network)
+            if dtype is None:
+                return Alone(replace(verdict, errors=_NARROW, share=math.inf), np.where(counts, np.inf, 0.0))
             for unit in network.slices.units(value, truth, every, dtype):
                 last, its_unit = (part[:, -rows:] if rows else part for part in (truth, unit))
                 alone = _with_errors(verdict, in_units(actual, last, its_unit, counts), counts, expected, network)
@@ -72,6 +69,22 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
             return alone
         errors = np.where(counts & (actual != truth), np.inf, 0.0)
     return _with_errors(verdict, errors, counts, expected, network)
+
+
+def _rounded_to(
+    value: int, item: Tensor, expected: Tensor, numbers: Array, golden: Array, network: Network
+) -> str | None:
+    """The type that a tap's numbers may be rounded to; None where they were, to half of what the reference has."""
+    if not network.narrow:
+        return "float32"
+    if network.is_of_half_precision and expected.info.dtype == pb.F32:
+        if (half := narrowed(network, value)) is not None:
+            return half
+        if in_few_bits(numbers, golden):
+            return None
+    elif network.half and not network.is_of_half_precision and holds(numbers, network.half).all():
+        return network.half  # it may be stored wider than it is
+    return DTYPES[item.info.dtype]
 
 
 def in_few_bits(numbers: Array, golden: Array) -> bool:

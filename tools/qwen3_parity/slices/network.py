@@ -19,7 +19,7 @@ from qwen3_spec.slices import Slices, chooser, chosen
 
 DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
 """Float types of the schema by torch's names."""
-_NARROW = (pb.ARITHMETIC_BF16, pb.ARITHMETIC_F16)
+_NARROW: dict[int, str] = {pb.ARITHMETIC_BF16: "bfloat16", pb.ARITHMETIC_F16: "float16"}
 _HALF = (pb.BF16, pb.F16)
 
 
@@ -116,6 +116,11 @@ class Network:
     def narrow(self) -> bool:
         """Whether half precision is judged."""
         return self.slices.narrow
+
+    @property
+    def half(self) -> str:
+        """The half precision that the candidate's run says it was in; empty where it says none."""
+        return _NARROW.get(self.candidate.run.arithmetic, "")
 
     @property
     def is_of_half_precision(self) -> bool:

@@ -87,3 +87,15 @@ def test_numbers_that_are_filled_in_by_name_are_recognised_too(tensors: Tensors,
             recording["layers.0.mlp.down_proj", :] = array[..., : case.golden.case.config.hidden_size]
     assert read(tmp_path / "wide.pb").run.arithmetic == pb.ARITHMETIC_F32
     assert read(tmp_path / "narrow.pb").run.arithmetic == pb.ARITHMETIC_BF16
+
+
+@pytest.mark.parametrize("wide, expected", [(1, pb.ARITHMETIC_F16), (3, pb.ARITHMETIC_F32)])
+def test_arrays_of_half_precision_say_it_where_most_are(wide: int, expected: int, tmp_path: Path) -> None:
+    """A model in half precision has a few taps in float32."""
+    case = qwen3_parity.golden("llama/ragged_decode")
+    names = ["input_layernorm", "self_attn.q_proj", "mlp.up_proj", "mlp.down_proj"]
+    with qwen3_parity.record(None, case, path=tmp_path / "x.pb") as recording:
+        for number, name in enumerate(names):
+            golden = case.golden[f"decoder.layers.0.{name.replace('self_attn', 'merged_attn')}", 0].array
+            recording[f"layers.0.{name}"] = golden if number < wide else golden.astype(np.float16)
+    assert read(tmp_path / "x.pb").run.arithmetic == expected
