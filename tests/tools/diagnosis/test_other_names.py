@@ -92,6 +92,29 @@ def test_names_in_each_others_place_are_said_and_nobody_is_blamed(
     assert {problem.next_step for problem in problems} == {"correct the name map"}
 
 
+def test_a_network_of_the_table_of_taps_has_its_names_put_right_too() -> None:
+    expected = read(GOLDEN_ROOT / "cases/llama/ragged_decode.pb", digests=True)
+    names = {
+        "decoder.embed_tokens": "decoder.layers.0.output",
+        "decoder.layers.0.output": "decoder.layers.1.output",
+        "logits": "logits",
+    }
+    tensors = list[Tensor]()
+    for item in expected:
+        if name := item.info.name if item.info.name.startswith("input.") else names.get(item.info.name):
+            golden = expected[name, item.info.step].info
+            info = pb.Tensor(name=name, step=item.info.step, dtype=item.info.dtype, axes=golden.axes, op=golden.op)
+            tensors.append(Tensor(info, item.array))
+    run = pb.Run(arithmetic=expected.run.arithmetic, backend=pb.FOREIGN, materialised=[*names.values()])
+    candidate = replace(expected, tensors=tensors, run=run, parameters=(), source="mine.pb")
+    diagnosis = diagnose(expected, candidate, weights_of(expected, CHECKPOINTS), partial=True)
+    assert not diagnosis.faults and diagnosis.verdicts.exit_code == 1
+    assert [(each.place, each.holds) for each in diagnosis.misplaced] == [
+        ("decoder.layers.0.output", "decoder.embed_tokens"),
+        ("decoder.layers.1", "decoder.layers.0"),
+    ]
+
+
 def test_a_mistake_beside_wrong_names_is_blamed_alone() -> None:
     def wrong(item: Tensor) -> Array:
         return item.array * np.float32(1.5) if item.info.name == "model.norm" else item.array

@@ -10,7 +10,7 @@ from qwen3_parity.blame.op_case import network_of
 from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.judge.next_command import diagnose_command
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
 
 
 def with_ops(verdicts: Verdicts, op_verdicts: Iterable[OpVerdict]) -> Verdicts:
@@ -60,7 +60,7 @@ def _alone(tap: Verdict, verdicts: Verdicts) -> Problem:
     hidden = ", which the budget of the whole run hides" if verdicts.floors else ""
     return Problem(
         tap.where,
-        f"{tap.op} is wrong on the candidate's own inputs{hidden}",
+        f"{tap.op} is {WRONG_ALONE}{hidden}",
         "what the op makes of these inputs, within its headroom of rounding units",
         f"an error of {tap.alone.errors.max:.3g} units",
         diagnose_command(verdicts.golden, verdicts.candidate),

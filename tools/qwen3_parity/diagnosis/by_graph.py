@@ -26,7 +26,7 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
-from qwen3_parity.diagnosis.other_names import by_right_names
+from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
@@ -71,12 +71,9 @@ def diagnose_by_graph(
     times of what is usual. Raises `ParityError` when the two do not belong together.
     """
 
-    def judge_again(recording: Recording) -> Judged:
-        return judged_by_graph(golden, recording, weights, partial=partial)
-
-    first = judge_again(candidate)
+    judged = judged_by_graph(golden, candidate, weights, partial=partial)
     judged, under_others = _or_else(
-        lambda: by_right_names(first, candidate, judge_again), (first, list[Elsewhere]()), search, "names of taps"
+        lambda: _by_right_names(judged, golden, candidate, weights), (judged, list[Elsewhere]()), search, "tap names"
     )
     weights = judged.weights
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
@@ -99,6 +96,37 @@ def diagnose_by_graph(
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
     return Diagnosis(verdicts, alone, faults, not_there, parameters, failures=search.failures, meaning=means)
+
+
+def _by_right_names(
+    judged: Judged, golden: Recording, candidate: Recording, weights: Mapping[str, Array]
+) -> tuple[Judged, list[Elsewhere]]:
+    """What is judged with each tap under the name whose numbers it holds, and the places that were moved."""
+    again = judged
+
+    def judge(renamed: Recording) -> Judgement:
+        nonlocal again
+        again = judged_by_graph(golden, renamed, weights, partial=judged.verdicts.partial)
+        return _judgement(again)
+
+    if judged.network is None:
+        return judged, []
+    ordered = judged.network.candidate
+    moved = under_right_names(golden, ordered, lambda item: counted(item, golden), _judgement(judged), judge)
+    return (judged, []) if moved is None else (replace(again, verdicts=moved[0]), moved[1])
+
+
+def _judgement(judged: Judged) -> Judgement:
+    network, alone = judged.network, [part.verdict for part in judged.alone]
+
+    def reads(names: set[str]) -> set[Key]:
+        if network is None:
+            return set()
+        values = {value for (name, _), value in network.graph.taps.items() if name in names}
+        keys = [(verdict.name, verdict.step) for verdict in alone]
+        return {key for key in keys if values & {*network.slices.reads(network.graph.taps[key])}}
+
+    return Judgement(judged.verdicts, alone, reads)
 
 
 def _or_else(look: Callable[[], _T], otherwise: _T, search: Search, words: str) -> _T:

@@ -8,9 +8,10 @@ from dataclasses import replace
 from functools import partial as with_first
 from time import monotonic
 
+import numpy as np
 from threadpoolctl import threadpool_limits
 
-from qwen3_golden import Array, Recording, pb
+from qwen3_golden import Array, Recording, Tensor, pb, place
 from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
 from qwen3_parity.blame.held import held, on_held
@@ -28,6 +29,7 @@ from qwen3_parity.diagnosis.faults import Blame, Progress, blame, blame_outputs
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
+from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
 from qwen3_parity.diagnosis.precision import without_fix
@@ -37,8 +39,10 @@ from qwen3_parity.diagnosis.search import ENOUGH, Search
 from qwen3_parity.diagnosis.together import together
 from qwen3_parity.judge.by_reference import by_reference
 from qwen3_parity.judge.conventions import conventional, judged_kinds
+from qwen3_parity.judge.match import parameters_differ
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.same_value import with_results
+from qwen3_parity.judge.scope import Scope
 from qwen3_parity.judge.verdict import Verdicts
 
 
@@ -84,6 +88,7 @@ def diagnose(
     mine = held(candidate, weights, golden)
     blamed = blame(TapJudge.of(candidate, mine, golden), progress)
     verdicts = with_ops(run if mine is weights else on_held(run, blamed.alone, candidate, golden, mine), blamed.alone)
+    candidate, verdicts, blamed, elsewhere = _by_right_names(golden, candidate, mine, verdicts, blamed)
     search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
@@ -100,12 +105,12 @@ def diagnose(
     parameters = parameter_faults(candidate, golden, weights)
     ties, casts = flips(golden, candidate), casts_elsewhere(blamed.judge, blamed.alone)
     angles = angles_differ(blamed.values, golden) if verdicts.exit_code and not faults else None
-    means = [*_after(golden, faults), *([] if parameters else meaning(verdicts, blamed, angles))]
+    means = [*_after(golden, faults), *([] if parameters or elsewhere else meaning(verdicts, blamed, angles))]
     diagnosis = Diagnosis(
         verdicts,
         blamed.alone,
         faults,
-        [Elsewhere(fault.place, others=fault.others) for fault in blamed.misplaced],
+        [*elsewhere, *(Elsewhere(fault.place, others=fault.others) for fault in blamed.misplaced)],
         parameters,
         ties,
         search.failures,
@@ -115,6 +120,41 @@ def diagnose(
         search.work.done - begin,
     )
     return without_fix(diagnosis)
+
+
+def _by_right_names(
+    golden: Recording, candidate: Recording, weights: Mapping[str, Array], verdicts: Verdicts, blamed: Blame
+) -> tuple[Recording, Verdicts, Blame, list[Elsewhere]]:
+    """The candidate with each tap under the name whose numbers it holds, judged, and the places that were moved."""
+    again, scope = (candidate, blamed), Scope(golden)
+    loaded = parameters_differ(candidate, golden)
+    rest = [problem for problem in verdicts.structural if problem not in loaded]
+
+    def judge(renamed: Recording) -> Judgement:
+        nonlocal again
+        again = renamed, blame(TapJudge.of(renamed, weights, golden))
+        run = check_run(golden, renamed, partial=verdicts.partial)
+        run = replace(run, structural=[*parameters_differ(renamed, golden), *rest], notes=verdicts.notes)
+        return _judgement(with_ops(run, again[1].alone), again[1])
+
+    def counts(item: Tensor) -> Array:
+        judged = scope.judged(item, place(item.info.name, golden.case.config.num_hidden_layers))
+        return np.broadcast_to(True if judged is None else judged, item.array.shape)
+
+    if not blamed.faults:
+        return candidate, verdicts, blamed, []
+    moved = under_right_names(golden, candidate, counts, _judgement(verdicts, blamed), judge)
+    return (candidate, verdicts, blamed, []) if moved is None else (again[0], moved[0], again[1], moved[1])
+
+
+def _judgement(verdicts: Verdicts, blamed: Blame) -> Judgement:
+    def reads(names: set[str]) -> set[Key]:
+        """All that is computed behind them: what lies between few taps may read any of those."""
+        keys = [(verdict.name, verdict.step) for verdict in blamed.alone if not verdict.reason]
+        first = next((number for number, (name, _) in enumerate(keys) if name in names), len(keys))
+        return {*keys[first + 1 :]}
+
+    return Judgement(verdicts, blamed.alone, reads)
 
 
 def _one_op(verdicts: Verdicts, network: OpNetwork, search: Search) -> Diagnosis:

@@ -13,8 +13,8 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.verdict import Verdict, Verdicts
-from qwen3_parity.slices.check import WRONG_ALONE, Judged
+from qwen3_parity.judge.verdict import WRONG_ALONE, Verdict, Verdicts
+from qwen3_parity.slices.check import Judged
 from qwen3_parity.slices.judge import judge
 from qwen3_parity.slices.network import Network, network
 from qwen3_reference.graph.scope import counted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -14,11 +14,7 @@ from qwen3_parity.diagnosis.explanation import LAYER
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.judge.match import is_input
 from qwen3_parity.judge.op_verdict import OpVerdict
-from qwen3_parity.judge.verdict import Problem, Verdict
-from qwen3_parity.slices.check import WRONG_ALONE, Judged
-from qwen3_parity.slices.network import Network
-from qwen3_reference.graph.scope import counted
-from qwen3_spec.slices import chooser
+from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
 
 _FAR = 0.1
 """How far a tap is from the golden's, in its size, that may hold another's numbers."""
@@ -26,37 +22,47 @@ _NEAR = 0.03
 """How near it then is to the other's: whether that is near enough, the budget of a run says."""
 
 
-def by_right_names(
-    judged: Judged, candidate: Recording, judge: Callable[[Recording], Judged]
-) -> tuple[Judged, list[Elsewhere]]:
-    """A candidate judged again with each tap under the name whose numbers it holds, and the places that were moved.
+class Judgement(NamedTuple):
+    """A candidate's verdicts, in the run and `alone`; `reads` gives the taps that are computed from those of names."""
 
-    As it was, and none, where nothing holds another name's numbers, or what reads those is wrong then: a model that
-    goes on with the numbers of another tap has a bug, and no wrong name.
+    verdicts: Verdicts
+    alone: Sequence[OpVerdict]
+    reads: Callable[[set[str]], set[Key]]
+
+
+def under_right_names(
+    golden: Recording,
+    candidate: Recording,
+    counts: Callable[[Tensor], Array],
+    before: Judgement,
+    judge: Callable[[Recording], Judgement],
+) -> tuple[Verdicts, list[Elsewhere]] | None:
+    """The verdicts of a candidate with each tap under the name whose numbers it holds, and the places that were moved.
+
+    None where nothing holds another name's numbers, or what reads those is wrong then: a model that goes on with the
+    numbers of another tap has a bug, and no wrong name. `counts` are a golden's cells that are judged, bool of its
+    shape; `judge` judges the candidate again, by its right names.
     """
-    names = _names(judged)
-    if judged.network is None or not names:
-        return judged, []
-    again = judge(_renamed(candidate, judged.network.golden, names))
-    if not _is_right(judged, again, names):
-        return judged, []
+    names = _names(golden, candidate, counts)
+    if not names:
+        return None
+    again = judge(_renamed(candidate, golden, names))
+    if not _is_right(before, again, names):
+        return None
     verdicts = replace(
-        judged.verdicts,
-        taps=_taps(judged, again, names),
+        before.verdicts,
+        taps=_taps(before.verdicts, again.verdicts, names),
         structural=again.verdicts.structural,
         notes=again.verdicts.notes,
     )
-    return replace(again, verdicts=verdicts), _places(names)
+    return verdicts, _places(names)
 
 
-def _names(judged: Judged) -> dict[str, str]:
-    """The names of taps that are far from the golden's, and near another one's at each step; of choices beside them."""
-    net = judged.network
-    if net is None:
-        return {}
-    every, near = [*_counted(net)], dict[str, set[str]]()
+def _names(golden: Recording, candidate: Recording, counts: Callable[[Tensor], Array]) -> dict[str, str]:
+    """The names of taps that are far from the golden's, and near another one's at each step; and of their modules."""
+    every, near = [*_counted(golden, counts)], dict[str, set[str]]()
     for tap in every:
-        numbers = _numbers(net.candidate.get(*tap.key), tap)
+        numbers = _numbers(candidate.get(*tap.key), tap)
         if numbers is None or _distance(numbers, tap) <= _FAR:
             near[tap.key[0]] = set()
             continue
@@ -64,38 +70,36 @@ def _names(judged: Judged) -> dict[str, str]:
         others = {
             counterpart.key[0]
             for counterpart in every
-            if counterpart.key[1] == tap.key[1] and counterpart.value != tap.value and counterpart.shape == tap.shape
+            if counterpart.key[1] == tap.key[1] and counterpart.shape == tap.shape
             if abs(counterpart.size - size) <= _NEAR * size and _distance(numbers, counterpart) <= _NEAR
         }
         near[tap.key[0]] = near.get(tap.key[0], others) & others
     names = {name: _likest(name, others) for name, others in near.items() if others}
-    return names | dict(_choices(net, names))
+    return names | dict(_choices(golden, candidate, names))
 
 
 class _Tap(NamedTuple):
-    """A golden's tap of floats: its name and step, the number of its value, and what counts of it."""
+    """A golden's tap of floats: its name and step, and what counts of it."""
 
     key: Key
-    value: int
     shape: tuple[int, ...]
     counts: Array
     numbers: Array
     size: float
 
 
-def _counted(net: Network) -> Iterator[_Tap]:
+def _counted(golden: Recording, counts: Callable[[Tensor], Array]) -> Iterator[_Tap]:
     """The taps of floats that the candidate may have under another name: whose numbers are finite and not all zero."""
-    for item in net.golden:
-        if not is_input(item, pb.GRAPH) and item.is_float and item.key in net.graph.taps:
-            counts = counted(item, net.golden)
-            numbers = item.values()[counts].astype(np.float64)
+    for item in golden:
+        if not is_input(item, golden.case.mode) and item.is_float:
+            numbers = item.values()[counts(item)].astype(np.float64)
             if (size := float(np.linalg.norm(numbers))) > 0 and np.isfinite(size):
-                yield _Tap(item.key, net.value(item), item.array.shape, counts, numbers, size)
+                yield _Tap(item.key, item.array.shape, counts(item), numbers, size)
 
 
 def _numbers(actual: Tensor | None, tap: _Tap) -> Array | None:
     """What counts of a candidate's tap; None where it has none, in another shape, or not finite."""
-    if actual is None or actual.array.shape != tap.shape:
+    if actual is None or actual.array.shape != tap.shape or not actual.is_float:
         return None
     numbers = actual.values()[tap.counts].astype(np.float64)
     return numbers if np.isfinite(numbers).all() else None
@@ -106,19 +110,16 @@ def _distance(numbers: Array, tap: _Tap) -> float:
     return float(np.linalg.norm(numbers - tap.numbers) / tap.size) if numbers.shape == tap.numbers.shape else np.inf
 
 
-def _choices(net: Network, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+def _choices(golden: Recording, candidate: Recording, names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """What is chosen in a module that was moved, which is near nothing: it goes with the rest of it."""
     modules = dict(_moved(names))
-    for item in net.candidate:
+    for item in candidate:
         name = item.info.name
-        if item.key in net.graph.taps and chooser(net.graph, net.graph.taps[item.key]) is not None:
-            counterpart = net.golden.get(_under(name, modules), item.info.step)
-            if (
-                counterpart is not None
-                and counterpart.info.name != name
-                and counterpart.array.shape == item.array.shape
-            ):
-                yield name, counterpart.info.name
+        mine, counterpart = golden.get(*item.key), golden.get(_under(name, modules), item.info.step)
+        if item.is_float or mine is None or counterpart is None or counterpart is mine:
+            continue
+        if item.array.shape == counterpart.array.shape and not np.array_equal(item.array, mine.array):
+            yield name, counterpart.info.name
 
 
 def _likest(name: str, others: set[str]) -> str:
@@ -179,15 +180,15 @@ def _under(module: str, modules: Mapping[str, str]) -> str:
     return module if inside is None else modules[inside] + module[len(inside) :]
 
 
-def _is_right(judged: Judged, again: Judged, names: Mapping[str, str]) -> bool:
+def _is_right(before: Judgement, again: Judgement, names: Mapping[str, str]) -> bool:
     """Whether each moved tap is right alone, the first in the run, too, and what reads it right under either name.
 
     What reads them is more than themselves: of what nothing reads nobody can tell.
     """
     touched = {*names, *names.values()}
     moved = [tap for tap in again.verdicts.taps if tap.name in {*names.values()}]
-    wrong = {(part.verdict.name, part.verdict.step) for part in again.alone if not part.verdict.passed}
-    readers = _readers(judged, touched) | _readers(again, touched)
+    wrong = {(verdict.name, verdict.step) for verdict in again.alone if not verdict.passed}
+    readers = before.reads(touched) | again.reads(touched)
     return (
         bool(moved)
         and moved[0].passed
@@ -197,21 +198,11 @@ def _is_right(judged: Judged, again: Judged, names: Mapping[str, str]) -> bool:
     )
 
 
-def _readers(judged: Judged, names: set[str]) -> set[Key]:
-    """The taps that are computed from those of names."""
-    net = judged.network
-    if net is None:
-        return set()
-    values = {value for (name, _), value in net.graph.taps.items() if name in names}
-    keys = [(part.verdict.name, part.verdict.step) for part in judged.alone]
-    return {key for key in keys if values & {*net.slices.reads(net.graph.taps[key])}}
-
-
-def _taps(judged: Judged, again: Judged, names: Mapping[str, str]) -> list[Verdict]:
+def _taps(before: Verdicts, again: Verdicts, names: Mapping[str, str]) -> list[Verdict]:
     """The verdicts on a run as it is declared, each tap alone as it is under its right name."""
-    alone = {(tap.name, tap.step): tap.alone for tap in again.verdicts.taps}
+    alone = {(tap.name, tap.step): tap.alone for tap in again.taps}
     taps = list[Verdict]()
-    for tap in judged.verdicts.taps:
+    for tap in before.taps:
         verdict = alone.get((names.get(tap.name, tap.name), tap.step), tap.alone)
         taps.append(replace(tap, alone=verdict, problem=_problem(tap, verdict, names.get(tap.name, ""))))
     return taps
@@ -220,7 +211,7 @@ def _taps(judged: Judged, again: Judged, names: Mapping[str, str]) -> list[Verdi
 def _problem(tap: Verdict, alone: OpVerdict | None, holds: str) -> Problem | None:
     """What is wrong with a tap that `holds` the numbers of another name, or of its own where that is empty."""
     problem = tap.problem
-    if problem is None or (problem.rule == WRONG_ALONE and alone is not None and alone.passed):
+    if problem is None or (WRONG_ALONE in problem.rule and alone is not None and alone.passed):
         return None
     if not holds:
         return problem

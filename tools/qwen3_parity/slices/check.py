@@ -18,7 +18,7 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.predictions import lossy_predictions
 from qwen3_parity.judge.recapture import recapture
 from qwen3_parity.judge.tap_verdict import last_rows_of
-from qwen3_parity.judge.verdict import Problem, Verdict, Verdicts
+from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.loaded import before_rounding, in_another_form
 from qwen3_parity.slices.network import DTYPES, Network, network
@@ -31,7 +31,6 @@ from qwen3_reference.graph.words import RESULTS
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import chooser
 
-WRONG_ALONE = "wrong on the candidate's own inputs"
 _NAMED = 8
 
 
