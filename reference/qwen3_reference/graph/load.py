@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -29,8 +30,9 @@ def model_class(config: Any) -> Any:
 
     Raises `ParityError` for a configuration that transformers has no model for.
     """
+    parts = _of_its_file(config)
     for name in getattr(config, "architectures", None) or ():
-        if isinstance(named := getattr(transformers, name, None), type):
+        if isinstance(named := getattr(transformers, name, parts.get(name)), type):
             return named
     for table, merges in _HEADS:
         mapping = getattr(modeling_auto, table)
@@ -40,6 +42,8 @@ def model_class(config: Any) -> Any:
     if isinstance(named := getattr(transformers, f"{kind}ForCausalLM", None), type):
         return named  # of a part that transformers has no table for, as Mllama's text
     mapping = modeling_auto.MODEL_MAPPING
+    if type(config) not in mapping and (last := [parts[name] for name in sorted(parts, key=_with_head)]):
+        return last[-1]
     if type(config) not in mapping:
         raise ParityError(
             f"model_type {getattr(config, 'model_type', '')!a}",
@@ -49,6 +53,24 @@ def model_class(config: Any) -> Any:
             next_step="give another model",
         )
     return mapping[type(config)]
+
+
+def _of_its_file(config: Any) -> dict[str, type]:
+    """The models that a configuration's own file of transformers has for it, by name: parts of larger ones, often."""
+    try:
+        module = import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return {}
+    return {
+        name: part
+        for name, part in vars(module).items()
+        if isinstance(part, type) and issubclass(part, transformers.PreTrainedModel)
+        if part.config_class is type(config) and not name.endswith("PreTrainedModel")
+    }
+
+
+def _with_head(name: str) -> bool:
+    return name.endswith(("ForCausalLM", "LMHeadModel"))
 
 
 def text_config(config: Any) -> Any:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
+from transformers import CONFIG_MAPPING, PreTrainedConfig
 
-from qwen3_reference.graph.load import load
+from qwen3_golden import ParityError
+from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.tiny import tiny_inputs, tiny_model
 
 POSITIONS = "model.encoder.embed_positions.weight"
@@ -31,3 +34,13 @@ def test_a_size_of_each_layer_is_read_back(tmp_path: Path) -> None:
     assert isinstance(model.config.intermediate_size, list)
     model.save_pretrained(tmp_path)
     assert load(tmp_path).config.intermediate_size == model.config.intermediate_size
+
+
+def test_a_part_that_transformers_has_no_table_for_is_a_class_of_its_own_file() -> None:
+    """With a head where there is one; a checkpoint of it says the class, which `transformers` itself may not export."""
+    config = CONFIG_MAPPING["blip_text_model"]()
+    assert model_class(config).__name__ == "BlipTextLMHeadModel"
+    config.architectures = ["BlipTextModel"]
+    assert model_class(config).__name__ == "BlipTextModel"
+    with pytest.raises(ParityError, match="transformers has no model for this configuration"):
+        model_class(PreTrainedConfig())
