@@ -27,6 +27,7 @@ from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
+from qwen3_parity.diagnosis.other_rows import in_right_rows
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
@@ -111,9 +112,11 @@ def _by_right_names(
 
     if judged.network is None:
         return judged, []
-    ordered = judged.network.candidate
-    moved = under_right_names(golden, ordered, lambda item: counted(item, golden), _judgement(judged), judge)
-    return (judged, []) if moved is None else (replace(again, verdicts=moved[0]), moved[1])
+    ordered, before = judged.network.candidate, _judgement(judged)
+    for look in (under_right_names, in_right_rows):
+        if (moved := look(golden, ordered, lambda item: counted(item, golden), before, judge)) is not None:
+            return replace(again, verdicts=moved[0]), moved[1]
+    return judged, []
 
 
 def _judgement(judged: Judged) -> Judgement:

@@ -16,9 +16,9 @@ from qwen3_parity.judge.match import is_input
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
 
-_FAR = 0.1
+FAR = 0.1
 """How far a tap is from the golden's, in its size, that may hold another's numbers."""
-_NEAR = 0.03
+NEAR = 0.03
 """How near it then is to the other's: whether that is near enough, the budget of a run says."""
 
 
@@ -51,7 +51,7 @@ def under_right_names(
         return None
     verdicts = replace(
         before.verdicts,
-        taps=_taps(before.verdicts, again.verdicts, names),
+        taps=as_declared(before.verdicts, again.verdicts, names),
         structural=again.verdicts.structural,
         notes=again.verdicts.notes,
     )
@@ -63,7 +63,7 @@ def _names(golden: Recording, candidate: Recording, counts: Callable[[Tensor], A
     every, near = [*_counted(golden, counts)], dict[str, set[str]]()
     for tap in every:
         numbers = _numbers(candidate.get(*tap.key), tap)
-        if numbers is None or _distance(numbers, tap) <= _FAR:
+        if numbers is None or _distance(numbers, tap) <= FAR:
             near[tap.key[0]] = set()
             continue
         size = float(np.linalg.norm(numbers))
@@ -71,7 +71,7 @@ def _names(golden: Recording, candidate: Recording, counts: Callable[[Tensor], A
             counterpart.key[0]
             for counterpart in every
             if counterpart.key[1] == tap.key[1] and counterpart.shape == tap.shape
-            if abs(counterpart.size - size) <= _NEAR * size and _distance(numbers, counterpart) <= _NEAR
+            if abs(counterpart.size - size) <= NEAR * size and _distance(numbers, counterpart) <= NEAR
         }
         near[tap.key[0]] = near.get(tap.key[0], others) & others
     names = {name: _likest(name, others) for name, others in near.items() if others}
@@ -198,30 +198,30 @@ def _is_right(before: Judgement, again: Judgement, names: Mapping[str, str]) -> 
     )
 
 
-def _taps(before: Verdicts, again: Verdicts, names: Mapping[str, str]) -> list[Verdict]:
-    """The verdicts on a run as it is declared, each tap alone as it is under its right name."""
+def as_declared(
+    before: Verdicts, again: Verdicts, names: Mapping[str, str], every: Elsewhere | None = None
+) -> list[Verdict]:
+    """The verdicts on a run as it is declared, each tap alone as it is under its right name.
+
+    What is wrong with a tap says whose numbers it has: those of one of `names`, or those that `every` tap has.
+    """
     alone = {(tap.name, tap.step): tap.alone for tap in again.taps}
     taps = list[Verdict]()
     for tap in before.taps:
         verdict = alone.get((names.get(tap.name, tap.name), tap.step), tap.alone)
-        taps.append(replace(tap, alone=verdict, problem=_problem(tap, verdict, names.get(tap.name, ""))))
+        place = every or (Elsewhere(tap.name, names[tap.name]) if tap.name in names else None)
+        taps.append(replace(tap, alone=verdict, problem=_problem(tap, verdict, place)))
     return taps
 
 
-def _problem(tap: Verdict, alone: OpVerdict | None, holds: str) -> Problem | None:
-    """What is wrong with a tap that `holds` the numbers of another name, or of its own where that is empty."""
+def _problem(tap: Verdict, alone: OpVerdict | None, place: Elsewhere | None) -> Problem | None:
+    """What is wrong with a tap, and of one that was recorded elsewhere what to do."""
     problem = tap.problem
     if problem is None or (WRONG_ALONE in problem.rule and alone is not None and alone.passed):
         return None
-    if not holds:
+    if place is None:
         return problem
-    return replace(
-        problem,
-        rule="has the numbers of another name",
-        expected=f"those of {tap.name}",
-        got=f"those of {holds}",
-        next_step=Elsewhere(tap.name, holds).fix,
-    )
+    return replace(problem, rule=place.rule, expected=place.expected, got=place.got, next_step=place.fix)
 
 
 def _places(names: Mapping[str, str]) -> list[Elsewhere]:

@@ -1,0 +1,67 @@
+"""Rows of a batch in another order are no bug, where all else is right in the golden's order; else they are one."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+
+from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read
+from qwen3_parity.checkpoints.weights import weights_of
+from qwen3_parity.diagnosis import Diagnosis, diagnose
+
+CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
+CASES = ["model/qwen3_moe", "llama/ragged_decode"]
+ROWS = {"batch", "row"}
+"""Axes that rows of a batch stand in; experts' taps have rows and positions in one."""
+
+
+@cache
+def golden(name: str) -> Recording:
+    return read(GOLDEN_ROOT / f"cases/{name}.pb", digests=True)
+
+
+def sorted_otherwise(name: str, staying: Collection[str] = ()) -> Recording:
+    """Hugging Face's own run with the batch's rows from the last to the first, but for what is `staying`."""
+    tensors = list[Tensor]()
+    for item in golden(name):
+        info, axes = pb.Tensor(), list(item.info.axes)
+        info.CopyFrom(item.info)
+        info.ClearField("floor")
+        array, moves = item.array, ROWS & {*axes} and item.info.name not in staying
+        if moves and not item.info.name.startswith("input."):
+            at = next(number for number, axis in enumerate(axes) if axis in ROWS)
+            rows = np.split(array, golden(name)["logits", 0].array.shape[0], at)
+            array = np.concatenate(rows[::-1], at)
+        tensors.append(Tensor(info, array))
+    run = pb.Run(arithmetic=golden(name).run.arithmetic, backend=pb.FOREIGN)
+    return replace(golden(name), tensors=tensors, run=run, graph=pb.Graph(), source="mine.pb")
+
+
+def diagnosed(name: str, candidate: Recording) -> Diagnosis:
+    return diagnose(golden(name), candidate, weights_of(golden(name), CHECKPOINTS))
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_in_another_order_are_said_and_nobody_is_blamed(name: str) -> None:
+    diagnosis = diagnosed(name, sorted_otherwise(name))
+    rows = golden(name)["logits", 0].array.shape[0]
+    assert not diagnosis.faults and diagnosis.verdicts.exit_code == 1
+    assert [(each.place, each.rows) for each in diagnosis.misplaced] == [("every tap", tuple(reversed(range(rows))))]
+    rules = {problem.rule for problem in diagnosis.verdicts.problems}
+    assert "has its rows in another order" in rules
+    assert str(diagnosis.misplaced[0]).startswith("every tap: has the rows of the batch in another order: the golden's")
+
+
+def test_rows_that_are_exchanged_at_one_place_are_a_bug() -> None:
+    """The embeddings alone are another row's: what goes on with them is the golden's."""
+    name = CASES[0]
+    others = {item.info.name for item in golden(name)} - {"model.embed_tokens"}
+    diagnosis = diagnosed(name, sorted_otherwise(name, others))
+    assert "model.embed_tokens" in {fault.fault.place for fault in diagnosis.faults} | {
+        each.place for each in diagnosis.misplaced
+    }
+    assert not any(each.rows for each in diagnosis.misplaced)
