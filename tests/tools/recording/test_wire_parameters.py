@@ -21,6 +21,7 @@ from qwen3_parity.check import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.recording import held as held_module
+from qwen3_parity.recording.parameters import bias_of, may_have_bias
 
 BFLOAT16 = "llama/bfloat16"
 
@@ -207,3 +208,43 @@ def test_a_wider_type_that_holds_nothing_more_is_the_same(case: Case, tmp_path: 
     recording = recorded(model, case, tmp_path / "wide.pb")
     assert digests(recording) == digests(case.golden)
     assert {parameter.dtype for parameter in recording.parameters} == {pb.BF16}
+
+
+class OwnNames(nn.Module):
+    """A linear layer whose parameters are called otherwise than torch's."""
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.w, self.b = linear.weight, linear.bias
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(x, self.w, self.b)
+
+
+def test_a_bias_of_another_name_is_the_goldens(tmp_path: Path) -> None:
+    """It had never been loaded."""
+    case = qwen3_parity.golden("model/gpt_oss")
+    model = AutoModelForCausalLM.from_pretrained(case.checkpoint, attn_implementation="eager").eval()
+    for layer in model.model.layers:
+        layer.self_attn.o_proj = OwnNames(layer.self_attn.o_proj)
+    with torch.no_grad():
+        recording = recorded(model, case, tmp_path / "x.pb")
+    expected = {item.name: item.sha256 for item in case.golden.parameters if "o_proj" in item.name}
+    assert {name for name in expected if name.endswith("bias")}
+    assert {name: digest for name, digest in digests(recording).items() if "o_proj" in name} == expected
+
+
+def test_a_norms_only_vector_is_no_bias_and_where_there_are_two_nobody_knows() -> None:
+    vector, matrix = torch.ones(3), torch.ones(3, 3)
+
+    def holding(**parameters: torch.Tensor) -> nn.Module:
+        module = nn.Module()
+        for name, values in parameters.items():
+            module.register_parameter(name, nn.Parameter(values))
+        return module
+
+    assert bias_of(holding(w=matrix, b=vector)) is not None
+    for module in (holding(w=vector), holding(w=matrix, scale=vector, shift=vector)):
+        assert bias_of(module) is None and may_have_bias(module)
+    for module in (holding(weight=vector), holding(weight=matrix)):
+        assert bias_of(module) is None and not may_have_bias(module)

@@ -72,7 +72,7 @@ def _listed(case: Case, held: Callable[[pb.Parameter], tuple[nn.Module | None, t
             continue
         if tensor is not None:
             narrower[golden.name] = tensor
-        if tensor is not None or module is None or not golden.name.endswith(".bias") or not _direct_parameters(module):
+        if tensor is not None or module is None or not golden.name.endswith(".bias") or may_have_bias(module):
             unseen.append(pb.Parameter(name=golden.name, dtype=golden.dtype, shape=golden.shape))
     known = held_parameters(tensors, case.golden, narrower)
     return known._replace(digests=[*known.digests, *unseen] if tensors else [])
@@ -88,13 +88,19 @@ def _direct_parameters(module: nn.Module) -> dict[str, torch.Tensor]:
     }
 
 
+def may_have_bias(module: nn.Module) -> bool:
+    """Whether a module's bias may be there, under some name of its own: where nothing of it can be read, as well."""
+    parameters = _direct_parameters(module)
+    return not parameters or any(name != "weight" and parameter.ndim == 1 for name, parameter in parameters.items())
+
+
 def _held(
     module: nn.Module, kind: str, golden: pb.Parameter, entry: Named | None, pattern: str, case: Case
 ) -> torch.Tensor | None:
     """A module's "weight" or "bias" for a tap, laid out as the golden's; None where it holds none that fits."""
-    parameters, shape = _direct_parameters(module), tuple(golden.shape)
+    shape = tuple(golden.shape)
     joined = entry.patterns if entry is not None else (pattern,)
-    for tensor in _candidates(parameters, kind, len(shape)):
+    for tensor in _candidates(module, kind, len(shape)):
         known = isinstance(module, nn.Linear | nn.Embedding)
         for laid in (tensor,) if known or tensor.ndim != 2 else (tensor, tensor.T):
             part = laid if len(joined) == 1 else _part(laid, pattern, entry, case)
@@ -103,15 +109,28 @@ def _held(
     return None
 
 
-def _candidates(parameters: Mapping[str, torch.Tensor], kind: str, axes: int) -> Iterator[torch.Tensor]:
-    """What may be a weight or bias, that which is called so first; a single one has any name."""
+def _candidates(module: nn.Module, kind: str, axes: int) -> Iterator[torch.Tensor]:
+    """What may be a weight or bias, that which is called so first; a single weight has any name."""
+    parameters = _direct_parameters(module)
     if kind in parameters:
         yield parameters[kind]
-    elif (
-        kind == "weight"
-        and sum(parameter.ndim == axes for name, parameter in parameters.items() if name != "bias") == 1
-    ):
-        yield from (parameter for name, parameter in parameters.items() if parameter.ndim == axes and name != "bias")
+    elif kind == "weight":
+        yield from _single(parameters, axes)
+    elif (bias := bias_of(module)) is not None:
+        yield bias
+
+
+def bias_of(module: nn.Module) -> torch.Tensor | None:
+    """The only vector beside a matrix, whatever its name; None in any other module."""
+    parameters = _direct_parameters(module)
+    vectors = _single(parameters, 1) if any(item.ndim > 1 for item in parameters.values()) else []
+    return vectors[0] if vectors else None
+
+
+def _single(parameters: Mapping[str, torch.Tensor], axes: int) -> list[torch.Tensor]:
+    """The parameter of so many axes that has a name of its own, where there is one."""
+    fitting = [item for name, item in parameters.items() if item.ndim == axes and name not in ("weight", "bias")]
+    return fitting if len(fitting) == 1 else []
 
 
 def _part(tensor: torch.Tensor, pattern: str, entry: Named | None, case: Case) -> torch.Tensor | None:
