@@ -9,10 +9,14 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
+import qwen3_parity
 from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
@@ -123,6 +127,41 @@ def test_a_mistake_beside_wrong_names_is_blamed_alone() -> None:
     assert "model.norm" in {place for fault in diagnosis.faults for place in fault.fault.places}
     assert not any("_proj" in fault.fault.place for fault in diagnosis.faults)
     assert [each.holds.rpartition(".")[2] for each in diagnosis.misplaced][:2] == ["v_proj", "k_proj"]
+
+
+MISTAKE = "model.layers.{layer}.input_layernorm"
+
+
+@pytest.mark.parametrize("first, second", [("layers.0", "layers.1"), (".k_proj", ".v_proj")])
+def test_numbers_that_a_mistake_leaves_near_nothing_have_the_names_that_their_like_have(
+    first: str, second: str, tmp_path: Path
+) -> None:
+    """Behind a wrong norm in layer 1 nothing is near the golden's; what is before it says how the map is wrong."""
+    model = AutoModelForCausalLM.from_pretrained(CHECKPOINTS / "qwen3-moe", attn_implementation="eager").eval()
+    model.model.layers[1].input_layernorm.variance_epsilon = 2.0
+    case, rename = qwen3_parity.golden(NAME), exchanged(first, second)
+    taps = {item.info.name for item in golden()}
+    names = {name: rename(name) for name, _ in model.named_modules() if name in taps}
+    with torch.no_grad(), qwen3_parity.record(model, case, names=names, path=tmp_path / "x.pb"):
+        model(**case.inputs)
+    diagnosis = diagnosed(read(tmp_path / "x.pb"))
+    assert [fault.fault.place for fault in diagnosis.faults] == [MISTAKE]
+    assert len(diagnosis.misplaced) == 2 and all(each.holds for each in diagnosis.misplaced)
+    assert not diagnosis.parameters
+
+
+def test_a_tap_whose_name_has_anothers_numbers_and_whose_own_are_nowhere_is_left_out() -> None:
+    """What goes into the first layer is the embeddings times a number: no tap of the golden has it."""
+
+    def scaled(item: Tensor) -> Array:
+        return item.array * np.float32(1.7) if item.info.name == "model.embed_tokens" else item.array
+
+    diagnosis = diagnosed(named(hidden_states, scaled))
+    assert not diagnosis.faults
+    assert [(each.place, each.holds) for each in diagnosis.misplaced] == [
+        ("model.layers.1", "model.layers.0"),
+        ("model.layers.0", ""),
+    ]
 
 
 def test_a_tap_that_nothing_reads_has_no_wrong_name() -> None:

@@ -16,6 +16,7 @@ from qwen3_parity.judge.match import is_input
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
 
+_LAYER = "{layer}"
 FAR = 0.1
 """How far a tap is from the golden's, in its size, that may hold another's numbers."""
 NEAR = 0.03
@@ -43,10 +44,15 @@ def under_right_names(
     numbers of another tap has a bug, and no wrong name. `counts` are a golden's cells that are judged, bool of its
     shape; `judge` judges the candidate again, by its right names.
     """
-    names = _names(golden, candidate, counts)
+    names, lost = _names(golden, candidate, counts)
     if not names:
         return None
-    again = judge(_renamed(candidate, golden, names))
+    guessed = _guessed(golden, candidate, names, lost)
+    again = judge(_renamed(candidate, golden, names | guessed))
+    if (sure := _sure(again, guessed, names)) != guessed:
+        guessed = sure
+        again = judge(_renamed(candidate, golden, names | guessed))
+    names |= guessed
     if not _is_right(before, again, names):
         return None
     verdicts = replace(
@@ -58,14 +64,18 @@ def under_right_names(
     return verdicts, _places(names)
 
 
-def _names(golden: Recording, candidate: Recording, counts: Callable[[Tensor], Array]) -> dict[str, str]:
-    """The names of taps that are far from the golden's, and near another one's at each step; and of their modules."""
+def _names(
+    golden: Recording, candidate: Recording, counts: Callable[[Tensor], Array]
+) -> tuple[dict[str, str], set[str]]:
+    """The names of taps that are far from the golden's, and near another one's at each step; and of those near none."""
     every, near = [*_counted(golden, counts)], dict[str, set[str]]()
+    far = set[str]()
     for tap in every:
         numbers = _numbers(candidate.get(*tap.key), tap)
         if numbers is None or _distance(numbers, tap) <= FAR:
             near[tap.key[0]] = set()
             continue
+        far.add(tap.key[0])
         size = float(np.linalg.norm(numbers))
         others = {
             counterpart.key[0]
@@ -75,7 +85,53 @@ def _names(golden: Recording, candidate: Recording, counts: Callable[[Tensor], A
         }
         near[tap.key[0]] = near.get(tap.key[0], others) & others
     names = {name: _likest(name, others) for name, others in near.items() if others}
-    return names | dict(_choices(golden, candidate, names))
+    return names | dict(_choices(golden, candidate, names)), far - {*names}
+
+
+def _guessed(golden: Recording, candidate: Recording, names: Mapping[str, str], lost: set[str]) -> dict[str, str]:
+    """Names for taps that are near none, as a mistake before them leaves them: those that their like have elsewhere.
+
+    Of a module whose name another's numbers have, that other's; of a place in further layers, what the first has. A tap
+    whose name has the numbers of another tap by itself has none: "".
+    """
+    pairs = dict(_moved(names))
+    vacated, displaced = [name for name in pairs if name not in pairs.values()], {*pairs.values()} - {*pairs}
+    if len(vacated) == len(displaced) == 1:
+        pairs[displaced.pop()] = vacated[0]
+    patterns = {_open(name): _open(pairs[name]) for name in pairs if _layer(name) == _layer(pairs[name])}
+    guessed = dict[str, str]()
+    for name in sorted(lost):
+        counterpart = _under(name, pairs)
+        if counterpart == name:
+            counterpart = patterns.get(_open(name), name).replace(_LAYER, _layer(name), 1)
+        if counterpart != name and _fits(name, counterpart, golden):
+            guessed[name] = counterpart
+    return guessed | dict.fromkeys(lost & {*names.values()} - {*guessed}, "")
+
+
+def _open(name: str) -> str:
+    """A name with the number of its layer left open."""
+    return LAYER.sub(_LAYER, name, count=1)
+
+
+def _layer(name: str) -> str:
+    """The number of a name's layer; empty where it has none."""
+    match = LAYER.search(name)
+    return "" if match is None else match[0]
+
+
+def _fits(name: str, counterpart: str, golden: Recording) -> bool:
+    """Whether two names have one shape at each step."""
+    shapes = [{item.info.step: item.array.shape for item in golden if item.info.name == x} for x in (name, counterpart)]
+    return shapes[0] == shapes[1]
+
+
+def _sure(again: Judgement, guessed: Mapping[str, str], names: Mapping[str, str]) -> dict[str, str]:
+    """The guesses of each pair of modules of which some tap is right by its new name; the rest have none."""
+    passed = {verdict.name for verdict in again.alone if verdict.passed and not verdict.reason}
+    modules = {name: pair for name, counterpart in guessed.items() for pair in _moved({name: counterpart})}
+    sure = {*_moved(names), *(pair for name, pair in modules.items() if guessed[name] in passed)}
+    return {name: counterpart if modules.get(name) in sure else "" for name, counterpart in guessed.items()}
 
 
 class _Tap(NamedTuple):
@@ -145,7 +201,7 @@ def _renamed(candidate: Recording, golden: Recording, names: Mapping[str, str]) 
         name = names.get(item.info.name, item.info.name)
         if name == item.info.name:
             tensors.append(item)
-        elif name not in staying:
+        elif name and name not in staying:
             info = pb.Tensor()
             info.CopyFrom(item.info)
             info.name = name
@@ -163,39 +219,45 @@ def _parameters(candidate: Recording, golden: Recording, names: Mapping[str, str
         parameter = pb.Parameter()
         parameter.CopyFrom(loaded)
         if expected.get(loaded.name) != loaded.sha256:
-            parameter.name = f"{names.get(module, _under(module, modules))}.{leaf}"
+            parameter.name = f"{names.get(module) or _under(module, modules)}.{leaf}"
         yield parameter
 
 
 def _moved(names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Each pair of names without the last parts that they share: modules in each other's place."""
     for name, counterpart in names.items():
+        if not counterpart:
+            continue
         shared = "".join(f".{part}" for part in reversed(_tail(name, counterpart)))
         yield name.removesuffix(shared), counterpart.removesuffix(shared)
 
 
 def _under(module: str, modules: Mapping[str, str]) -> str:
-    """The name of a module inside one that was moved."""
-    inside = next((name for name in modules if module.startswith(f"{name}.")), None)
+    """The name of a module that was moved, or of one inside it."""
+    inside = next((name for name in modules if f"{module}.".startswith(f"{name}.")), None)
     return module if inside is None else modules[inside] + module[len(inside) :]
 
 
 def _is_right(before: Judgement, again: Judgement, names: Mapping[str, str]) -> bool:
-    """Whether each moved tap is right alone, the first in the run, too, and what reads it right under either name.
+    """Whether the first moved tap is right, and nothing is wrong alone that was right under the names as declared.
 
-    What reads them is more than themselves: of what nothing reads nobody can tell.
+    Something reads them that is none of them: of what nothing reads nobody can tell.
     """
     touched = {*names, *names.values()}
     moved = [tap for tap in again.verdicts.taps if tap.name in {*names.values()}]
-    wrong = {(verdict.name, verdict.step) for verdict in again.alone if not verdict.passed}
     readers = before.reads(touched) | again.reads(touched)
+    was_wrong = {(names.get(name, name), step) for name, step in wrong_alone(before)}
     return (
         bool(moved)
         and moved[0].passed
-        and all(tap.alone is None or tap.alone.passed for tap in moved)
         and any(name not in touched for name, _ in readers)
-        and not wrong & readers
+        and wrong_alone(again) < was_wrong
     )
+
+
+def wrong_alone(judgement: Judgement) -> set[Key]:
+    """The taps that are wrong alone."""
+    return {(verdict.name, verdict.step) for verdict in judgement.alone if not verdict.passed}
 
 
 def as_declared(
@@ -209,7 +271,7 @@ def as_declared(
     taps = list[Verdict]()
     for tap in before.taps:
         verdict = alone.get((names.get(tap.name, tap.name), tap.step), tap.alone)
-        place = every or (Elsewhere(tap.name, names[tap.name]) if tap.name in names else None)
+        place = every or (Elsewhere(tap.name, names[tap.name]) if names.get(tap.name) else None)
         taps.append(replace(tap, alone=verdict, problem=_problem(tap, verdict, place)))
     return taps
 
@@ -226,11 +288,9 @@ def _problem(tap: Verdict, alone: OpVerdict | None, place: Elsewhere | None) -> 
 
 def _places(names: Mapping[str, str]) -> list[Elsewhere]:
     """What was moved, in few words: modules with all that is in them, and layers that were moved alike together."""
-    modules = dict.fromkeys(_moved(names))
     places = list[Elsewhere]()
-    for name, counterpart in modules:
-        numbers = [None if match is None else match[0] for match in (LAYER.search(name), LAYER.search(counterpart))]
-        if numbers[0] is not None and numbers[0] == numbers[1]:
-            name, counterpart = (LAYER.sub("{layer}", part, count=1) for part in (name, counterpart))
-        places.append(Elsewhere(name, counterpart))
+    for name, counterpart in dict.fromkeys(_moved(names)):
+        alike = _layer(name) == _layer(counterpart)
+        places.append(Elsewhere(_open(name), _open(counterpart)) if alike else Elsewhere(name, counterpart))
+    places += [Elsewhere(name) for name, counterpart in names.items() if not counterpart]
     return [*dict.fromkeys(places)]

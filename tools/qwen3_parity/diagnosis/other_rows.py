@@ -9,8 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor
 from qwen3_parity.diagnosis.elsewhere import EVERY_TAP, Elsewhere
-from qwen3_parity.diagnosis.findings import Key
-from qwen3_parity.diagnosis.other_names import FAR, NEAR, Judgement, as_declared
+from qwen3_parity.diagnosis.other_names import FAR, NEAR, Judgement, as_declared, wrong_alone
 from qwen3_parity.judge.match import is_input
 from qwen3_parity.judge.verdict import Verdicts
 
@@ -34,15 +33,10 @@ def in_right_rows(
     if order is None:
         return None
     again = judge(_ordered(candidate, golden, order))
-    if not _wrong(again) < _wrong(before):
+    if not wrong_alone(again) < wrong_alone(before):
         return None
     place = Elsewhere(EVERY_TAP, rows=order)
     return replace(before.verdicts, taps=as_declared(before.verdicts, again.verdicts, {}, place)), [place]
-
-
-def _wrong(judgement: Judgement) -> set[Key]:
-    """The taps that are wrong alone."""
-    return {(verdict.name, verdict.step) for verdict in judgement.alone if not verdict.passed}
 
 
 def _order(golden: Recording, candidate: Recording, counts: Callable[[Tensor], Array]) -> tuple[int, ...] | None:
