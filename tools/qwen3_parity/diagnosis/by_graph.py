@@ -27,7 +27,7 @@ from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
-from qwen3_parity.diagnosis.other_rows import in_right_rows
+from qwen3_parity.diagnosis.other_order import in_right_order
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
@@ -113,7 +113,7 @@ def _by_right_names(
     if judged.network is None:
         return judged, []
     ordered, before = judged.network.candidate, _judgement(judged)
-    for look in (under_right_names, in_right_rows):
+    for look in (under_right_names, in_right_order):
         if (moved := look(golden, ordered, lambda item: counted(item, golden), before, judge)) is not None:
             return replace(again, verdicts=moved[0]), moved[1]
     return judged, []

@@ -30,7 +30,7 @@ from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.diagnosis.near_ties import flips
 from qwen3_parity.diagnosis.next_tap import next_tap
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
-from qwen3_parity.diagnosis.other_rows import in_right_rows
+from qwen3_parity.diagnosis.other_order import in_right_order
 from qwen3_parity.diagnosis.own_angles import angles_differ
 from qwen3_parity.diagnosis.parameters import parameter_faults
 from qwen3_parity.diagnosis.precision import without_fix
@@ -144,7 +144,7 @@ def _by_right_names(
 
     if not blamed.faults:
         return candidate, verdicts, blamed, []
-    for look in (under_right_names, in_right_rows):
+    for look in (under_right_names, in_right_order):
         if (moved := look(golden, candidate, counts, _judgement(verdicts, blamed), judge)) is not None:
             return again[0], moved[0], again[1], moved[1]
     return candidate, verdicts, blamed, []

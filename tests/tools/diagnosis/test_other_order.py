@@ -1,7 +1,8 @@
-"""Rows of a batch in another order are no bug, where all else is right in the golden's order; else they are one."""
+"""Rows of a batch, or steps, in another order are no bug where all is right in the golden's; else they are one."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
@@ -15,6 +16,8 @@ from qwen3_parity.diagnosis import Diagnosis, diagnose
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASES = ["model/qwen3_moe", "llama/ragged_decode"]
+CACHED = re.compile(r"\.(cache_\w+|key|value|probs|mask|scores)$")
+"""Taps that are longer in each step."""
 ROWS = {"batch", "row"}
 """Axes that rows of a batch stand in; experts' taps have rows and positions in one."""
 
@@ -50,10 +53,29 @@ def test_rows_in_another_order_are_said_and_nobody_is_blamed(name: str) -> None:
     diagnosis = diagnosed(name, sorted_otherwise(name))
     rows = golden(name)["logits", 0].array.shape[0]
     assert not diagnosis.faults and diagnosis.verdicts.exit_code == 1
-    assert [(each.place, each.rows) for each in diagnosis.misplaced] == [("every tap", tuple(reversed(range(rows))))]
+    assert [(each.place, each.order) for each in diagnosis.misplaced] == [("every tap", tuple(reversed(range(rows))))]
     rules = {problem.rule for problem in diagnosis.verdicts.problems}
-    assert "has its rows in another order" in rules
+    assert "has the rows of the batch in another order" in rules
     assert str(diagnosis.misplaced[0]).startswith("every tap: has the rows of the batch in another order: the golden's")
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_steps_in_another_order_are_said_too(name: str) -> None:
+    """The last two, which have one length."""
+    last = len(golden(name).case.steps) - 1
+    order = {last: last - 1, last - 1: last}
+    tensors = list[Tensor]()
+    for item in golden(name):
+        if not item.info.name.startswith(("input.", "cache.")) and not CACHED.search(item.info.name):
+            step = order.get(item.info.step, item.info.step)
+            tensors.append(Tensor(pb.Tensor(name=item.info.name, step=step, dtype=item.info.dtype), item.array))
+    run = pb.Run(arithmetic=golden(name).run.arithmetic, backend=pb.FOREIGN)
+    candidate = replace(golden(name), tensors=tensors, run=run, graph=pb.Graph(), source="mine.pb")
+    diagnosis = diagnosed(name, candidate)
+    assert not diagnosis.faults
+    assert [(each.of, each.order) for each in diagnosis.misplaced] == [
+        ("steps", (*range(last - 1), last, last - 1)),
+    ]
 
 
 def test_rows_that_are_exchanged_at_one_place_are_a_bug() -> None:
@@ -64,4 +86,4 @@ def test_rows_that_are_exchanged_at_one_place_are_a_bug() -> None:
     assert "model.embed_tokens" in {fault.fault.place for fault in diagnosis.faults} | {
         each.place for each in diagnosis.misplaced
     }
-    assert not any(each.rows for each in diagnosis.misplaced)
+    assert not any(each.order for each in diagnosis.misplaced)
