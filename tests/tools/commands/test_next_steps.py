@@ -20,7 +20,7 @@ from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read, tensor, write
 from qwen3_parity.check import check
 from qwen3_parity.cli import main
 from qwen3_parity.diagnosis.answer import Diagnosis
-from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.elsewhere import Elsewhere
 from qwen3_parity.diagnosis.mistake import Note
 from qwen3_parity.diagnosis.parameters import ParameterFault
 from qwen3_parity.folder.check import check_folder
@@ -91,7 +91,8 @@ def test_a_verdict_leads_on(change: Callable[[Recording], None], code: int, do: 
 def test_what_was_recorded_at_another_place_is_recorded_again(tmp_path: Path) -> None:
     path = spoiled(tmp_path / "mine.pb", "decoder/plain", doubled_norm)  # and logits of the right one
     following = said("diagnose", path)["next"]
-    assert following["do"] == "record" and following["says"].startswith("record decoder.norm where its name says")
+    assert following["do"] == "record"
+    assert following["says"].startswith("decoder.norm: recorded at another place; record it where its name says")
     assert following["again"] and following["command"] == f"qwen3-parity check --json {path}"
 
 
@@ -99,7 +100,7 @@ def test_a_parameter_in_the_form_of_a_tap_at_another_place_is_no_fix(tmp_path: P
     """As a scale that is folded into the weight of q_norm: without the tap all is right."""
     path = spoiled(tmp_path / "c.pb", "decoder/plain", doubled_norm)
     verdicts = check(CASES / "decoder" / "plain.pb", path)
-    misplaced = Fault("decoder.layers.{layer}.self_attn.q_norm")
+    misplaced = Elsewhere("decoder.layers.{layer}.self_attn.q_norm")
     for name, do in (("self_attn.q_norm", "record"), ("self_attn.k_norm", "fix")):
         parameters = [ParameterFault(f"decoder.layers.0.{name}.weight", "is another one")]
         assert after_diagnosis(Diagnosis(verdicts, [], [], [misplaced], parameters))["do"] == do

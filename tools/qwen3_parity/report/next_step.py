@@ -112,7 +112,7 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
         lines = [*(f"not as {line}" for line in fault.source[:1]), *(finding.says for finding in fault.numbers[:3])]
         return _fix(None, [fault.fault.place], "; ".join([_UNKNOWN, *lines]), check)
     for misplaced in diagnosis.misplaced:
-        says = f"{_open(misplaced.place)} {misplaced.short}: {misplaced.fix}"
+        says = f"{_open(misplaced.place)}: {misplaced.short}; {misplaced.fix}"
         return step("record", says, check, CHECKED, again=True)
     return _right_alone(diagnosis, model, golden)
 
