@@ -5,11 +5,15 @@ It runs `diagnosis.misplaced` and `diagnosis.other_names`, too.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from small import Values, golden, recording, run, weights
+from test_slices_committed import CHECKPOINTS, golden_of
 
-from qwen3_golden import Recording
+from qwen3_golden import Recording, Tensor, pb
+from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 
 EXPERTS = "layers.0.experts"
@@ -75,3 +79,16 @@ def test_a_copy_that_some_readers_do_not_go_on_with_accuses_itself_and_none_of_t
     assert [fault.fault.place for fault in diagnosis.faults] == ["embed"] and not diagnosis.misplaced
     copies = [finding.says for finding in diagnosis.faults[0].numbers if finding.name == "from.copy"]
     assert copies == ["a copy is otherwise: layers.*.gate went on with what the reference has here"]
+
+
+def test_numbers_of_another_run_beside_the_same_value_under_another_name_are_misplaced() -> None:
+    """`o_proj` is what `self_attn` gives: the layer goes on with the golden's, which stand there."""
+    expected, name = golden_of("model/qwen3_moe"), "model.layers.0.self_attn.o_proj"
+    tensors = list[Tensor]()
+    for item in expected:
+        info = pb.Tensor(name=item.info.name, step=item.info.step, dtype=item.info.dtype, axes=item.info.axes)
+        tensors.append(Tensor(info, item.array[::-1].copy() if item.info.name == name else item.array))
+    candidate = replace(expected, tensors=tensors, run=pb.Run(backend=pb.FOREIGN), graph=pb.Graph(), source="mine.pb")
+    diagnosis = diagnose(expected, candidate, weights_of(expected, CHECKPOINTS))
+    assert not diagnosis.faults
+    assert [each.place for each in diagnosis.misplaced] == ["model.layers.{layer}.self_attn.o_proj"]

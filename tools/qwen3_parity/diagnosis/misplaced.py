@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from qwen3_golden import Array
+from qwen3_golden import Array, Tensor
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.judge.op_verdict import OpVerdict
@@ -52,7 +52,13 @@ def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Arr
         readers = _readers(mine, by_key, net)
         chooses = any(chooser(net.graph, value) is not None for value in mine.values())
         wrong = [key for key in readers if not by_key[key].passed]
-        if chooses or not wrong:
+        if chooses or not readers:
+            continue
+        if not wrong:
+            if all(value in net.twice for value in mine.values()) and _is_right_by_its_copy(
+                mine, readers, net, weights
+            ):
+                elsewhere.append(Misplaced(fault, {}))
             continue
         again = _without(mine, wrong, net, weights)
         without = {key: verdict for key, verdict in again.items() if verdict.passed and not verdict.reason}
@@ -80,11 +86,27 @@ def _readers(mine: Mapping[Key, int], by_key: Mapping[Key, OpVerdict], net: Netw
     return [key for key in judged if values & {*net.slices.reads(net.graph.taps[key])}]
 
 
+def _is_right_by_its_copy(
+    mine: Mapping[Key, int], readers: Sequence[Key], net: Network, weights: Mapping[str, Array]
+) -> bool:
+    """Whether all goes on with what stands under another name of a fault's values: its own name's were of no use."""
+    verdicts = _judged(readers, [item for item in net.candidate if item.key not in mine], net, weights)
+    return all(verdict.passed and not verdict.reason for verdict in verdicts.values())
+
+
 def _without(
     mine: Mapping[Key, int], readers: Sequence[Key], net: Network, weights: Mapping[str, Array]
 ) -> dict[Key, OpVerdict]:
     """The verdicts on taps by what stands before a fault's, which count as not recorded: by any of their names."""
-    values, golden = {*mine.values()}, net.golden
+    values = {*mine.values()}
     tensors = [item for item in net.candidate if net.graph.taps.get(item.key) not in values]
+    return _judged(readers, tensors, net, weights)
+
+
+def _judged(
+    readers: Sequence[Key], tensors: Sequence[Tensor], net: Network, weights: Mapping[str, Array]
+) -> dict[Key, OpVerdict]:
+    """The verdicts on taps by these tensors alone."""
+    golden = net.golden
     fewer = network(golden, replace(net.candidate, tensors=tensors), weights)
     return {key: judge(net.candidate[key], golden[key], counted(golden[key], golden), fewer).verdict for key in readers}
