@@ -21,6 +21,7 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, Tensor, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 
+ATTENTION = "model.layers.1.self_attn"
 NAME, CHECKPOINTS = "model/qwen3_moe", GOLDEN_ROOT / "checkpoints"
 CACHE = re.compile(r"cache\.|.*\[1\]$|.*\.(query|key|value|probs|context)$")
 """What hooks on modules do not see."""
@@ -121,12 +122,27 @@ def test_a_network_of_the_table_of_taps_has_its_names_put_right_too() -> None:
 
 def test_a_mistake_beside_wrong_names_is_blamed_alone() -> None:
     def wrong(item: Tensor) -> Array:
-        return item.array * np.float32(1.5) if item.info.name == "model.norm" else item.array
+        return item.array * np.float32(1.5) if item.info.name in ("lm_head", "logits") else item.array
 
     diagnosis = diagnosed(named(exchanged(".k_proj", ".v_proj"), wrong))
-    assert "model.norm" in {place for fault in diagnosis.faults for place in fault.fault.places}
-    assert not any("_proj" in fault.fault.place for fault in diagnosis.faults)
-    assert [each.holds.rpartition(".")[2] for each in diagnosis.misplaced][:2] == ["v_proj", "k_proj"]
+    (fault,) = diagnosis.faults
+    assert {"lm_head", "logits"} & {*fault.fault.places}
+    assert [each.holds.rpartition(".")[2] for each in diagnosis.misplaced] == ["v_proj", "k_proj"]
+
+
+def test_heads_that_are_joined_are_the_numbers_of_those_that_are_apart() -> None:
+    """What goes into `o_proj`, under the name of what it gives."""
+    context = {item.info.step: item.array for item in golden() if item.info.name == f"{ATTENTION}.context"}
+
+    def before(item: Tensor) -> Array:
+        numbers = context[item.info.step]
+        return numbers.reshape(*numbers.shape[:2], -1) if item.info.name == f"{ATTENTION}.q_proj" else item.array
+
+    diagnosis = diagnosed(named(lambda name: name, before))
+    assert not diagnosis.faults
+    assert [(each.place, each.holds) for each in diagnosis.misplaced] == [
+        ("model.layers.{layer}.self_attn.q_proj", "model.layers.{layer}.self_attn.context")
+    ]
 
 
 MISTAKE = "model.layers.{layer}.input_layernorm"

@@ -80,7 +80,7 @@ def _names(
         others = {
             counterpart.key[0]
             for counterpart in every
-            if counterpart.key[1] == tap.key[1] and counterpart.shape == tap.shape
+            if counterpart.key[1] == tap.key[1]  # heads may be joined in the one and apart in the other
             if abs(counterpart.size - size) <= NEAR * size and _distance(numbers, counterpart) <= NEAR
         }
         near[tap.key[0]] = near.get(tap.key[0], others) & others
@@ -202,10 +202,10 @@ def _renamed(candidate: Recording, golden: Recording, names: Mapping[str, str]) 
         if name == item.info.name:
             tensors.append(item)
         elif name and name not in staying:
-            info = pb.Tensor()
+            info, shape = pb.Tensor(), golden[name, item.info.step].array.shape
             info.CopyFrom(item.info)
             info.name = name
-            tensors.append(replace(item, info=info))
+            tensors.append(Tensor(info, item.array.reshape(shape)))
     first = {item.key: item for item in reversed(tensors)}
     return replace(candidate, tensors=[*first.values()], parameters=[*_parameters(candidate, golden, names)])
 
