@@ -62,7 +62,7 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
     first = target(network, *fitting.said.taps[0])
     if written is not None and first is not None:
         written = _read_by_others(fitting.edit, first, passed) or written
-    otherwise = None if first is None else visibility(first.region, fitting.edit)
+    otherwise = None if first is None else visibility(first.region, fitting.edit, first.rows_of(said.part))
     if otherwise is not None:
         said = replace(said, says=f"{said.says}: {otherwise.says}")
         if written is not None and otherwise.reader not in (None, *written):
