@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
+from qwen3_parity.diagnosis.edits.blocks import LINE
+from qwen3_parity.diagnosis.edits.edit import Block, Site
+from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.slices.network import network
+from qwen3_spec.graph import Line, Ref
 
 CASE, ATTENTION = "model/gemma3", "model.layers.0.self_attn"
 SINKS, OF_SINKS = "model/gpt_oss", "model.layers.1.self_attn.probs"
@@ -26,6 +33,49 @@ def test_a_line_that_does_not_rotate_gives_what_it_reads() -> None:
     turned = region.predicted(edits["rotates q_embed the other way"])
     assert turned is not None
     np.testing.assert_allclose((turned + region.truth)[..., :1, :], 2 * normed[..., :1, :], rtol=1e-6)  # position 0
+
+
+def test_halves_are_not_said_to_be_meant_as_pairs() -> None:
+    """Of four channels one order is the other: the words are those of what lines cut. It runs `grammar.blocks`."""
+    of_query = target(network(golden(CASE), golden(CASE), weights(CASE)), f"{ATTENTION}.query", 0)
+    assert of_query is not None
+    said = {edit.says.partition(" in line")[0] for edit in blocks(of_query.region) if edit.name == "edit.pairs"}
+    assert said == {"takes neighbouring channels in pairs, where halves are meant"}
+
+
+@pytest.mark.parametrize("step", [(2,), ()])
+def test_pairs_are_meant_where_every_second_channel_is_taken(step: tuple[int, ...]) -> None:
+    """A half that is taken alone is neither."""
+    x = np.ones((1, 2, 8))
+    line = Line(file="modeling_x.py", number=7, function="turned")
+    nodes = {1: ("slice.Tensor", (Ref(0), -1, 0, 8 if step else 4, *step), (0,)), 2: ("cat.default", (), (1, 1))}
+    made = {value: SimpleNamespace(op=op, operands=operands, reads=reads, lines=(line,), module="")
+            for value, (op, operands, reads) in nodes.items()}  # fmt: skip
+    site = Site(LINE, 7, "modeling_x.py:turned")
+    here = SimpleNamespace(
+        blocks={site: [Block(0, 2, (1, 2))]}, base={0: x, 1: x[..., ::2] if step else x[..., :4], 2: x}, node=made.get,
+        users={1: [2]}, sites={}, modules_beside={}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
+    )  # fmt: skip
+    pairs = [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]
+    assert [each.partition(",")[0] for each in pairs] == ["takes halves of the channels"] * len(step)
+
+
+ROUTER = "model.layers.0.mlp.router"
+
+
+def test_what_a_router_makes_of_the_chosen_is_told() -> None:
+    """It runs `grammar.softmax` and `grammar.siblings`."""
+    scores, chosen = (golden(SINKS)[f"{ROUTER}{place}", 0].values() for place in ("", "[2]"))
+    top = np.take_along_axis(scores.astype(np.float64), chosen, -1)
+    shares, fewer = 1 / (1 + np.exp(-top)), np.exp(top) * (np.arange(top.shape[-1]) < top.shape[-1] - 1)
+    for weighted, says in (
+        (shares / shares.sum(-1, keepdims=True), "has sigmoid, divided by its sum, for softmax"),
+        (fewer / fewer.sum(-1, keepdims=True), "chooses one fewer"),
+    ):
+        first, *_ = firsts(SINKS, {f"{ROUTER}[1]": weighted, f"{ROUTER}[2]": chosen})
+        assert first.startswith(f"edit.sibling: {says}, at modeling_gpt_oss.py:")
+    first, *_ = firsts(SINKS, {f"{ROUTER}[1]": np.ones_like(top), f"{ROUTER}[2]": chosen})
+    assert "parts by itself" not in first  # each part of one number would be 1
 
 
 def largest_so_far(probs: Array, size: int) -> Array:

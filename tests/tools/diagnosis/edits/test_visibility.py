@@ -1,5 +1,6 @@
 """What an edit of a mask lets queries see, and the line that reads the mask."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -8,6 +9,7 @@ from by_taps import firsts, golden, weights
 
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.grammar.masks import of_mask, of_triangle
+from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.diagnosis.edits.visibility import visibility
 from qwen3_parity.mistakes.ranks import PLAIN
@@ -26,6 +28,41 @@ def test_the_line_of_scores_is_said_where_they_hide_something_with_the_edit_alon
     otherwise = visibility(cast(Any, region), Edit("edit.mask", "", PLAIN, {}))
     assert otherwise is not None and otherwise.reader == line
     assert otherwise.says == "the oldest visible key is hidden (1 of 4 cells)"
+
+
+def test_what_padded_queries_see_is_not_told() -> None:
+    """The row behind the first one is read, and the second is of padding."""
+    seen = np.array([[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]], bool)
+    moved, node = np.roll(seen, -1, 2), SimpleNamespace(op="softmax.int", lines=(), reads=())
+    region = SimpleNamespace(
+        order=[0, 1], base={0: seen, 1: np.ones(seen.shape)}, node=lambda _: node, values=lambda _: {0: moved}
+    )
+    for queries, says in (
+        ([True, True, False], "keys ahead are seen (2 of 9 cells)"),
+        ([False, False, True], "each query's own, newest key is hidden, visible keys are hidden (2 of 9 cells)"),
+        ([False, False, False], ""),
+    ):
+        otherwise = visibility(cast(Any, region), Edit("edit.mask", "", PLAIN, {}), np.array([queries]))
+        assert says == ("" if otherwise is None else otherwise.says)
+
+
+def test_a_query_that_sees_the_key_ahead_is_told() -> None:
+    """Of padding it sees none: no query does."""
+    visible = np.tril(np.ones((1, 1, 4, 4), bool)) & (np.arange(4) > 0)
+    call = cast(Any, SimpleNamespace(plain=lambda: visible))
+    change = dict(of_mask(visible, ()))["sees the key ahead of each query, too"]
+    ahead = np.tril(np.ones((4, 4)), 1) * (np.arange(4) > 0)
+    np.testing.assert_array_equal(change(call)[0, 0, 1:], ahead[1:])
+    case, attention = "model/gemma3", "model.layers.0.self_attn"
+    tensors = [item for item in golden(case) if not item.info.name.endswith((".probs", "attn[1]"))]
+    recorded = replace(golden(case), tensors=tensors)
+    here = target(network(golden(case), recorded, weights(case)), f"{attention}.context", 0)
+    assert here is not None
+    edit = next(each for each in values(here.region) if each.says == "sees the key ahead of each query, too")
+    context = here.predicted(edit)
+    assert context is not None
+    (first,) = firsts(case, {f"{attention}.context": context}, f"{attention}.probs")
+    assert first.startswith("edit.mask: sees the key ahead of each query, too: keys ahead are seen (")
 
 
 def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose() -> None:

@@ -123,6 +123,14 @@ class Target:
                 best, words, part = filled, f"{name} {ranges(np.flatnonzero(wrong).tolist())}", cells
         return words, part
 
+    def rows_of(self, part: str) -> Array | None:
+        """Bool `[batch, query]`, True = a row with judged cells, of a `part` alone; None of a tap without such rows."""
+        if not {"batch", "query"} <= set(self.axes) or len(self.axes) != self.counts.ndim:
+            return None
+        batch, query = (self.axes.index(name) for name in ("batch", "query"))
+        cells = np.moveaxis(self._part[1] if part else self.counts, (batch, query), (0, 1))
+        return np.asarray(cells.any(tuple(range(2, cells.ndim))))
+
     @cached_property
     def error(self) -> float:
         """The root of the sum of the squares of what is wrong."""

@@ -31,14 +31,17 @@ _AND_SINK = 2
 """Scores, and the column beside them."""
 
 
-def visibility(region: Region, edit: Edit) -> Seen | None:
-    """What an edit lets queries see, or hides from them; None where it changes no mask."""
+def visibility(region: Region, edit: Edit, judged: Array | None = None) -> Seen | None:
+    """What an edit lets queries see, or hides from them; None where it changes no mask.
+
+    Where a mask has as many rows as `judged` `[batch, query]`, those that are not judged, as of padding, are not told.
+    """
     edited, attended = region.values(edit), _attended(region)
     values = [
         value for value in region.order
         if isinstance(base := region.base[value], np.ndarray) and base.shape[-2:] in attended
     ]  # fmt: skip
-    masks = [] if edited is None else [pair for value in values if (pair := _mask(region, edited, value))]
+    masks = [] if edited is None else [_of_rows(*x, judged) for value in values if (x := _mask(region, edited, value))]
     changed = [(before, after) for before, after in masks if not np.array_equal(before, after)]
     if not changed:
         return None
@@ -75,6 +78,14 @@ def _mask(region: Region, edited: dict[int, Any], value: int) -> tuple[Array, Ar
     if before is None or after is None or before.shape != after.shape or before.ndim != _AXES:
         return None
     return None if before.all() and after.all() else (before, after)
+
+
+def _of_rows(before: Array, after: Array, judged: Array | None) -> tuple[Array, Array]:
+    """A mask that is changed in judged rows alone."""
+    if judged is None or before.shape[2] != judged.shape[1] or before.shape[0] not in (1, len(judged)):
+        return before, after
+    rows = judged if len(judged) == before.shape[0] else np.asarray(judged.any(0, keepdims=True))
+    return before, np.where(rows[:, None, :, None], after, before)
 
 
 def _visible(values: Any) -> Array | None:

@@ -42,12 +42,43 @@ def blocks(region: Region) -> Iterator[Edit]:
             yield from _on_others(region, site, where)
         if site.file == LINE and 1 < len(last.values) <= SMALL and not site.op.endswith(":forward"):
             yield from _too(region, site, site.op.partition(":")[2])
-        if shape and shape[-1] % 2 == 0 and shape[-1] > 2:
+        cut = _cut(region, last) if shape and shape[-1] % 2 == 0 and shape[-1] > 2 else frozenset()
+        if "halves" in cut:
             says = f"takes neighbouring channels in pairs, where halves are meant in {where}"
             yield Edit("edit.pairs", says, RARE, {site: _around(halved, interleaved)}, line)
+        if "neighbours" in cut:
             says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
             yield Edit("edit.pairs", says, RARE, {site: _around(interleaved, halved)}, line)
     yield from _beside(region)
+
+
+def _cut(region: Region, block: Block) -> frozenset[str]:
+    """Into what a block cuts as many channels as it gives: halves, or neighbours that are pairs."""
+    channels, cut, halves = np.shape(region.base[block.end])[-1], set[str](), list[int]()
+    for value in block.values:
+        node, base = region.node(value), region.base[value]
+        whole = np.shape(region.base[node.reads[0]]) if node is not None and node.reads else ()
+        if node is None or whole[-1:] != (channels,):
+            continue
+        if not isinstance(base, np.ndarray):  # a split
+            cut |= {"halves"} if [np.shape(part)[-1] for part in base] == 2 * [channels // 2] else set()
+        elif base.shape == (*whole[:-1], channels // 2, 2):
+            cut.add("neighbours")
+        elif base.shape == (*whole[:-1], 2, channels // 2):
+            cut.add("halves")
+        elif short(node.op) == "slice" and base.shape == (*whole[:-1], channels // 2):
+            if (*node.operands, 1)[4:5] == (2,):
+                cut.add("neighbours")
+            elif not any(_joins_last(region, user, value) for user in region.users.get(value, ())):
+                halves.append(node.reads[0])  # a last part that no angle turns is no half
+    return frozenset(cut | ({"halves"} if len(set(halves)) < len(halves) else set()))
+
+
+def _joins_last(region: Region, user: int, value: int) -> bool:
+    """Whether an op joins parts, of which the last is a value from the end of another."""
+    node, cut = region.node(user), region.node(value)
+    joins = node is not None and short(node.op) == "cat" and node.reads[-1] == value
+    return joins and cut is not None and bool(cut.operands[2])
 
 
 def _beside(region: Region) -> Iterator[Edit]:

@@ -18,6 +18,7 @@ def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     if base.ndim > 2 and base.shape[-2] > 1:
         for keys in range(1, base.shape[-1]):
             yield f"sees the last {keys} keys alone", _last_keys(keys)
+        yield "sees the key ahead of each query, too", _one_ahead
         yield "sees what the last query sees, too", _last_query
         yield "has the last query's row for every query", _row_of(-1)
         yield "has the first query's row for every query", _row_of(0)
@@ -99,6 +100,13 @@ def _last_keys(count: int) -> Change:
         return visible & (behind <= count)
 
     return change
+
+
+def _one_ahead(call: Call) -> Array:
+    """Not padding, which no query sees."""
+    visible = np.asarray(call.plain())
+    ahead = np.concatenate([np.zeros_like(visible[..., :1]), visible[..., :-1]], -1)
+    return np.asarray(visible | (ahead & visible.any(-2, keepdims=True)))
 
 
 def _row_of(query: int) -> Change:

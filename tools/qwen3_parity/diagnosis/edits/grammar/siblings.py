@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
+from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.softmax import OF_SOFTMAX, maker_of, softmax
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
@@ -167,11 +167,23 @@ def _fewer(call: Call) -> Any:
     return np.concatenate([values[..., :-1], np.zeros_like(values[..., -1:])], -1), indices
 
 
+def _readers(region: Around, value: int, far: int) -> set[str]:
+    """The ops that read a value, and those that read theirs, so far."""
+    users = region.users.get(value, ()) if far else ()
+    names = {short(node.op) for user in users if (node := region.node(user)) is not None}
+    return names.union(*(_readers(region, user, far - 1) for user in users))
+
+
 def _one_fewer(call: Call) -> Any:
-    """The first of the chosen stands in the last place once more: whoever marks the chosen marks one fewer."""
+    """The first of the chosen stands in the last place once more: whoever marks the chosen marks one fewer.
+
+    Where a softmax is taken of the chosen, the last one has no part in it.
+    """
     values, indices = call.plain()
     if values.shape[-1] < 2:
         raise ValueError("one alone is chosen")
+    if "softmax" in _readers(call.region, call.value, 2):
+        return np.concatenate([values[..., :-1], np.full_like(values[..., -1:], -np.inf)], -1), indices
     return tuple(np.concatenate([x[..., :-1], x[..., :1]], -1) for x in (values, indices))
 
 

@@ -59,12 +59,14 @@ def _counted(times: int) -> Change:
 
 
 def _softmax_of_parts(count: int, divisor: int = 1) -> Change:
-    """Parts as they are cut: all but the last of one length."""
+    """Parts as they are cut: all but the last of one length, of which most have two numbers or more."""
 
     def change(call: Call) -> Array:
         x, axis = np.asarray(call.operands[0]), int(call.operands[1])
         length = -(-x.shape[axis] // count)
         parts = np.split(x, range(length, x.shape[axis], length), axis)
+        if 2 * sum(part.shape[axis] == 1 for part in parts) >= len(parts):
+            raise ValueError("a part of one number is always 1")
         return np.concatenate([softmax(part, axis) / divisor for part in parts], axis)
 
     return change
@@ -110,8 +112,14 @@ def _with_a_sink(call: Call) -> Array:
     return np.asarray(e / (e.sum(axis, keepdims=True) + np.exp(-peak)))
 
 
+def _by_its_sum(call: Call) -> Array:
+    shares = np.asarray(kernel("sigmoid")(call.operands[0]))
+    return np.asarray(shares / shares.sum(int(call.operands[1]), keepdims=True))
+
+
 OF_SOFTMAX: Mapping[str, Change] = {
     "has sigmoid for softmax": lambda call: kernel("sigmoid")(call.operands[0]),
+    "has sigmoid, divided by its sum, for softmax": _by_its_sum,
     "leaves softmax out": lambda call: call.operands[0],
     "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
     "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
