@@ -100,6 +100,7 @@ def test_a_name_without_meaning_is_said_without_the_number_of_its_forward(case: 
         ("their.last", (BATCH, SLOTS, 24), "none of its names means a tap"),
         ("model.norm", (BATCH, 5, 24), "no array has the shape of its tap"),
         ("logits", (BATCH, 61, SLOTS), "exchanged: say `axes` in the map"),
+        ("model.norm", (BATCH - 1, SLOTS, 24), "some of the case's rows: put all of them into each array"),
         ("model.norm", (BATCH, STEPS[0], 24), "the dump ends before the case does"),
     ],
 )

@@ -102,7 +102,14 @@ def _no_shape(dump: Dump, misfits: Sequence[Misfit]) -> Exception:
         next_step = f"lay them into the slots, 0 in padding: qwen3-parity show {PAGE}"
     elif misfits and all(sorted(_sizes(misfit.expected)) == sorted(_sizes(misfit.got)) for misfit in misfits):
         next_step = "these are its axes, exchanged: say `axes` in the map, in the order in which the array has them"
+    elif misfits and all(_are_some_rows(_sizes(misfit.got), _sizes(misfit.expected)) for misfit in misfits):
+        next_step = "these are some of the case's rows: put all of them into each array, in the case's order"
     return refused(dump.path, "no array has the shape of its tap", expected, got, next_step)
+
+
+def _are_some_rows(sizes: Sequence[int], expected: Sequence[int]) -> bool:
+    """Whether an array is its tap with fewer rows of the batch, which is a tap's first axis."""
+    return bool(sizes) and sizes[1:] == expected[1:] and sizes[0] < expected[0]
 
 
 def _sizes(shape: object) -> list[int]:
