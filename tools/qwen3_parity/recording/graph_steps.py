@@ -171,7 +171,7 @@ def misfit(
         f"its shape is not that of {name}: {list(shape)}, not {sizes}",
         expected=f"[{', '.join(axes)}] = {sizes}, or the same with rows or channels joined or apart, or axes exchanged",
         got=f"shape {list(shape)}",
-        next_step="check which tap this is, or say its axes in the name map",
+        next_step="check which tap this is, and put its axes in that order; a name map may say them",
     )
 
 

@@ -224,7 +224,7 @@ class Recorder:
             f"its shape is not that of {name}, in any order of its axes: {list(shape)}, not {lengths}",
             expected=f"[{', '.join(axes)}] = {lengths}, or the same with axes exchanged or heads joined",
             got=f"shape {list(shape)}",
-            next_step="check which tap this is, or say its axes in the name map",
+            next_step="check which tap this is, and put its axes in that order; a name map may say them",
         )
 
     def finish(self) -> None:
