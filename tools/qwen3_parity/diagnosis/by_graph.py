@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -45,7 +45,6 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.graph import Line
 
-_T = TypeVar("_T")
 _HIDDEN = 4
 """Taps to record next that are named."""
 _LINES = 6
@@ -73,23 +72,23 @@ def diagnose_by_graph(
     """
 
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
-    judged, under_others = _or_else(
-        lambda: _by_right_names(judged, golden, candidate, weights), (judged, list[Elsewhere]()), search, "tap names"
+    judged, under_others = search.or_else(
+        lambda: _by_right_names(judged, golden, candidate, weights), (judged, list[Elsewhere]()), "tap names"
     )
     weights = judged.weights
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
         places = [fault for fault, _ in _by_place(judged.alone)]
-        elsewhere = _or_else(lambda: misplaced(places, judged, weights), list[Misplaced](), search, "misplaced taps")
+        elsewhere = search.or_else(lambda: misplaced(places, judged, weights), list[Misplaced](), "misplaced taps")
         faults = _faults(judged, search, int(effort * ENOUGH), elsewhere)
-        faults = _or_else(lambda: right_as_held(faults, judged, weights), faults, search, "the loaded weights")
+        faults = search.or_else(lambda: right_as_held(faults, judged, weights), faults, "the loaded weights")
     verdicts = with_readers_right(verdicts, elsewhere)
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
     faults = [_with_copy(fault, elsewhere) for fault in faults]
     not_there = [*under_others, *(Elsewhere(each.fault.place) for each in elsewhere if each.everybody)]
     means = [] if faults or under_others or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
-    padding = _or_else(lambda: at_padding(judged), None, search, "padding") if means else None
+    padding = search.or_else(lambda: at_padding(judged), None, "padding") if means else None
     if padding is not None:
         there, sentence = padding
         means = [sentence]
@@ -130,15 +129,6 @@ def _judgement(judged: Judged) -> Judgement:
         return {key for key in keys if values & {*network.slices.reads(network.graph.taps[key])}}
 
     return Judgement(judged.verdicts, alone, reads)
-
-
-def _or_else(look: Callable[[], _T], otherwise: _T, search: Search, words: str) -> _T:
-    """What a look gives; whatever it comes by, the verdict stands, and the answer says what could not be looked at."""
-    try:
-        return look()
-    except Exception as error:  # a recording may hold anything
-        search.failures.append(f"harness bug: {words} could not be looked at: {type(error).__name__}: {error}")
-        return otherwise
 
 
 def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[str, Array]) -> list[ParameterFault]:
@@ -224,7 +214,7 @@ def _searched(
     def explained() -> Searched:
         return explain(fault, network, known, until, search.over, new=new, passed=passed)
 
-    return _or_else(explained, Searched(), search, f"the edits of {fault.place}")
+    return search.or_else(explained, Searched(), f"the edits of {fault.place}")
 
 
 def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: Collection[int]) -> list[_Place]:

@@ -89,8 +89,13 @@ def diagnose(
     mine = held(candidate, weights, golden)
     blamed = blame(TapJudge.of(candidate, mine, golden), progress)
     verdicts = with_ops(run if mine is weights else on_held(run, blamed.alone, candidate, golden, mine), blamed.alone)
-    candidate, verdicts, blamed, elsewhere = _by_right_names(golden, candidate, mine, verdicts, blamed)
     search = Search(known, blamed.values.work, deadline=deadline, clock=clock, progress=progress)
+    candidate, verdicts, blamed, elsewhere = search.or_else(
+        lambda: _by_right_names(golden, candidate, mine, verdicts, blamed),
+        (candidate, verdicts, blamed, list[Elsewhere]()),
+        "tap names",
+    )
+    search.work = blamed.values.work
     begin = search.work.done
     with threadpool_limits(1, user_api="blas"):  # the products are small
         faults = together(blamed.faults, with_first(explain_fault, blamed), search, work)

@@ -80,7 +80,8 @@ def _names(
         others = {
             counterpart.key[0]
             for counterpart in every
-            if counterpart.key[1] == tap.key[1]  # heads may be joined in the one and apart in the other
+            # Heads may be joined in the one and apart in the other.
+            if counterpart.key[1] == tap.key[1] and counterpart.counts.size == tap.counts.size
             if abs(counterpart.size - size) <= NEAR * size and _distance(numbers, counterpart) <= NEAR
         }
         near[tap.key[0]] = near.get(tap.key[0], others) & others

@@ -6,10 +6,12 @@ import math
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
+from typing import TypeVar
 
 from qwen3_parity.blame.work import Work
 from qwen3_parity.diagnosis.moments import Moment
 
+_T = TypeVar("_T")
 ENOUGH = 2_500_000_000
 """Counted work, in evaluated elements, after which the search in a candidate ends: seven seconds of a quiet core."""
 
@@ -42,3 +44,11 @@ class Search:
         self.cut = self.cut or (self.deadline < math.inf and self.clock() >= self.deadline)
         self.stopped = self.stopped or self.cut or self.work.done >= self.until
         return self.stopped
+
+    def or_else(self, look: Callable[[], _T], otherwise: _T, words: str) -> _T:
+        """What a look gives; whatever it comes by, the verdict stands, and the answer says what was not looked at."""
+        try:
+            return look()
+        except Exception as error:  # a recording may hold anything
+            self.failures.append(f"harness bug: {words} could not be looked at: {type(error).__name__}: {error}")
+            return otherwise
