@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from by_taps import firsts, golden, weights
+from by_taps import first_of, firsts, golden, weights
 from test_recurrences import region
 
 from qwen3_golden import Array
@@ -90,3 +90,16 @@ def test_a_factor_says_of_which_modules_result_it_is() -> None:
     name = f"{LAYER}.self_attn.o_proj"
     (says,) = firsts(CASE, {name: 2.5 * golden(CASE)[name, 0].array})
     assert says.startswith("edit.fitted: scales the result of layers.*.self_attn.o_proj by 2.5, at ")
+
+
+def test_what_another_projection_gave_is_read_by_all_steps() -> None:
+    """Keys for values: the cache holds them, too."""
+    whole, attention = golden("model/gpt_oss"), "model.layers.0.self_attn"
+    taps = [(item.info.step, item) for item in whole if item.info.name == f"{attention}.value"]
+    keys = [whole[f"{attention}.k_proj", step].array for step, _ in taps]
+    by_heads = [np.swapaxes(x.reshape(*x.shape[:2], -1, item.array.shape[-1]), 1, 2)
+                for x, (_, item) in zip(keys, taps, strict=True)]  # fmt: skip
+    joined = {(f"{attention}.value", step): np.concatenate(by_heads[: number + 1], 2)[:, :, -item.array.shape[2] :]
+              for number, (step, item) in enumerate(taps)}  # fmt: skip
+    said = first_of("model/gpt_oss", joined, tuple(f"{attention}.{name}" for name in ("k_proj", "v_proj", "value")))
+    assert said.startswith("edit.reads: reads layers.*.self_attn.k_proj for layers.*.self_attn.v_proj, at ")

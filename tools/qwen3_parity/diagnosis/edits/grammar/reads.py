@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.nearest import last_before, nearest
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, named, read_line, short
+from qwen3_parity.diagnosis.edits.words import line_of, named, of_site, read_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.graph import Node, Ref
@@ -45,6 +45,8 @@ def reads(region: Region) -> Iterator[Edit]:
         node = region.node(places[0])
         if node is not None and short(node.op) == "cat":
             yield from _parts(region, site)
+        if node is None and places[0] in region.network.slices.recorded and _is_float(region, places[0]):
+            yield from _beside(region, site, places[0])
         if node is None or _kind(node) not in _COMPUTING:
             continue
         for slot, operand in enumerate(node.operands):
@@ -52,6 +54,30 @@ def reads(region: Region) -> Iterator[Edit]:
                 yield from _others(region, site, node, slot, operand.value)
             elif isinstance(operand, float) and short(node.op) in _WITH_A_NUMBER:
                 yield from _for_number(region, site, node, slot)
+
+
+def _beside(region: Region, site: Site, value: int) -> Iterator[Edit]:
+    """A recorded value by what another module beside the one that gives it gave: values for keys."""
+    name, base, recorded = of_site(site), region.base[value], region.network.slices.recorded
+    for source in region.sources_of(base.shape):
+        parent, _, last = source.removeprefix("model.").rpartition(".")
+        there = recorded.get(region.sources[source])
+        if there is None or parent != name.rpartition(".")[0] or region.sources[source] == value:
+            continue
+        if there.shape == base.shape and there.dtype.kind == "f":
+            says = f"reads {source.removeprefix('model.')} for {name}"
+            yield Edit("edit.reads", says, RARE + 1, {site: _given_beside(last)}, line_of(region, value))
+
+
+def _given_beside(last: str) -> Change:
+    """In the same layer and step."""
+
+    def change(call: Call) -> Any:
+        taps, recorded = call.region.network.graph.taps, call.region.network.slices.recorded
+        (name, step), *_ = (tap for tap, value in taps.items() if value == call.value)
+        return call.numbers.lifted(np.asarray(recorded[taps[f"{name.rpartition('.')[0]}.{last}", step]]))
+
+    return change
 
 
 def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
