@@ -5,14 +5,19 @@ It runs `diagnosis.misplaced` and `diagnosis.other_names`, too.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from small import Values, golden, recording, run, weights
 from test_slices_committed import CHECKPOINTS, golden_of
+from transformers import AutoModelForCausalLM
 
-from qwen3_golden import Recording, Tensor, pb
+import qwen3_parity
+from qwen3_golden import Recording, Tensor, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
 
@@ -81,14 +86,41 @@ def test_a_copy_that_some_readers_do_not_go_on_with_accuses_itself_and_none_of_t
     assert copies == ["a copy is otherwise: layers.*.gate went on with what the reference has here"]
 
 
-def test_numbers_of_another_run_beside_the_same_value_under_another_name_are_misplaced() -> None:
-    """`o_proj` is what `self_attn` gives: the layer goes on with the golden's, which stand there."""
-    expected, name = golden_of("model/qwen3_moe"), "model.layers.0.self_attn.o_proj"
+def with_other(names: Mapping[str, float]) -> Diagnosis:
+    """Hugging Face's own run of Qwen3-MoE with taps times a number, of another run so to speak."""
+    expected = golden_of("model/qwen3_moe")
     tensors = list[Tensor]()
     for item in expected:
         info = pb.Tensor(name=item.info.name, step=item.info.step, dtype=item.info.dtype, axes=item.info.axes)
-        tensors.append(Tensor(info, item.array[::-1].copy() if item.info.name == name else item.array))
+        array = item.array * np.float32(names[item.info.name]) if item.info.name in names else item.array
+        tensors.append(Tensor(info, array))
     candidate = replace(expected, tensors=tensors, run=pb.Run(backend=pb.FOREIGN), graph=pb.Graph(), source="mine.pb")
-    diagnosis = diagnose(expected, candidate, weights_of(expected, CHECKPOINTS))
+    diagnosis: Diagnosis = diagnose(expected, candidate, weights_of(expected, CHECKPOINTS))
+    return diagnosis
+
+
+ATTENTION = "model.layers.0.self_attn"
+
+
+def test_numbers_of_another_run_beside_the_same_value_under_another_name_are_misplaced() -> None:
+    """`o_proj` is what `self_attn` gives: the layer goes on with the golden's, which stand there."""
+    diagnosis = with_other({f"{ATTENTION}.o_proj": 1.7})
     assert not diagnosis.faults
     assert [each.place for each in diagnosis.misplaced] == ["model.layers.{layer}.self_attn.o_proj"]
+
+
+@pytest.mark.parametrize("weight", [1.0, 1.7])
+def test_who_goes_on_with_what_one_name_of_a_value_holds_has_a_bug_there(weight: float, tmp_path: Path) -> None:
+    """What attention gives is not what `o_proj` gave; and of both names none has the golden's numbers."""
+    case = qwen3_parity.golden("model/qwen3_moe")
+    model = AutoModelForCausalLM.from_pretrained(case.checkpoint, attn_implementation="eager").eval()
+    attention = model.model.layers[0].self_attn
+    with torch.no_grad():
+        attention.o_proj.weight.mul_(weight)
+        hook = attention.register_forward_hook(lambda module, given, result: (result[0] * 0.6, *result[1:]))
+        with qwen3_parity.record(model, case, path=tmp_path / "x.pb"):
+            model(**case.inputs)
+        hook.remove()
+    diagnosis = diagnose(case.golden, read(tmp_path / "x.pb"), weights_of(case.golden, CHECKPOINTS))
+    blamed = {place for fault in diagnosis.faults for place in fault.fault.places}
+    assert "model.layers.{layer}.self_attn" in blamed and not diagnosis.misplaced

@@ -55,9 +55,9 @@ def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Arr
         if chooses or not readers:
             continue
         if not wrong:
-            if all(value in net.twice for value in mine.values()) and _is_right_by_its_copy(
-                mine, readers, net, weights
-            ):
+            copies = [key for key in by_key if net.graph.taps[key] in {*mine.values()} and key not in mine]
+            are_sound = bool(copies) and all(by_key[key].passed for key in copies)
+            if are_sound and _is_right_by_its_copy(mine, readers, net, weights):
                 elsewhere.append(Misplaced(fault, {}))
             continue
         again = _without(mine, wrong, net, weights)
