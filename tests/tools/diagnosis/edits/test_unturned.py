@@ -47,17 +47,28 @@ def test_halves_are_not_said_to_be_meant_as_pairs() -> None:
 def test_pairs_are_meant_where_every_second_channel_is_taken(step: tuple[int, ...]) -> None:
     """A half that is taken alone is neither."""
     x = np.ones((1, 2, 8))
+    half = ("slice.Tensor", (Ref(0), -1, 0, 8 if step else 4, *step), (0,))
+    pairs = unmeant({1: half, 2: ("cat.default", (), (1, 1))}, {0: x, 1: x[..., ::2] if step else x[..., :4], 2: x})
+    assert [each.partition(",")[0] for each in pairs] == ["takes halves of the channels"] * len(step)
+
+
+def test_what_is_cut_into_parts_of_several_widths_is_neither() -> None:
+    x = np.ones((1, 2, 8))
+    nodes = {1: ("split_with_sizes.default", (), (0,)), 2: ("getitem", (Ref(1), 1), (1,)), 3: ("mul", (), (0,))}
+    assert not unmeant(nodes, {0: x, 1: [x[..., :2], x[..., :6]], 2: x[..., :6], 3: x})
+
+
+def unmeant(nodes: dict[int, tuple[Any, ...]], base: dict[int, Any]) -> list[str]:
+    """What is said of pairs of channels in a line of these ops, the last of which it gives."""
     line = Line(file="modeling_x.py", number=7, function="turned")
-    nodes = {1: ("slice.Tensor", (Ref(0), -1, 0, 8 if step else 4, *step), (0,)), 2: ("cat.default", (), (1, 1))}
     made = {value: SimpleNamespace(op=op, operands=operands, reads=reads, lines=(line,), module="")
             for value, (op, operands, reads) in nodes.items()}  # fmt: skip
-    site = Site(LINE, 7, "modeling_x.py:turned")
+    site, last = Site(LINE, 7, "modeling_x.py:turned"), max(nodes)
     here = SimpleNamespace(
-        blocks={site: [Block(0, 2, (1, 2))]}, base={0: x, 1: x[..., ::2] if step else x[..., :4], 2: x}, node=made.get,
-        users={1: [2]}, sites={}, modules_beside={}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
+        blocks={site: [Block(0, last, tuple(nodes))]}, base=base, node=made.get, users={1: [2]}, sites={},
+        modules_beside={}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
     )  # fmt: skip
-    pairs = [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]
-    assert [each.partition(",")[0] for each in pairs] == ["takes halves of the channels"] * len(step)
+    return [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]
 
 
 ROUTER = "model.layers.0.mlp.router"

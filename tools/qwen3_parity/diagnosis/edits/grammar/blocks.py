@@ -57,7 +57,8 @@ def _cut(region: Region, block: Block) -> frozenset[str]:
     channels, cut, halves = np.shape(region.base[block.end])[-1], set[str](), list[int]()
     for value in block.values:
         node, base = region.node(value), region.base[value]
-        whole = np.shape(region.base[node.reads[0]]) if node is not None and node.reads else ()
+        source = region.base[node.reads[0]] if node is not None and node.reads else None
+        whole = source.shape if isinstance(source, np.ndarray) else ()  # not what is itself in parts
         if node is None or whole[-1:] != (channels,):
             continue
         if not isinstance(base, np.ndarray):  # a split
