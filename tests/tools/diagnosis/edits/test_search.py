@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -170,25 +169,6 @@ def test_of_numbers_that_are_the_same_in_few_digits_the_first_is_said(
         [fitting(says) for says in fittings]))  # fmt: skip
     explained = explain(Fault("logits", (), ()), tap("logits").region.network)
     assert [each.said.says for each in explained.fitting] == [fittings[number] for number in said]
-
-
-@pytest.mark.parametrize(("line", "factor", "said"), [(3, 2.0, 1), (3, 2.1, 2), (7, 2.0, 2)])
-def test_of_the_same_numbers_at_one_line_the_first_is_said(
-    line: int, factor: float, said: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    of = tap("layers.0")
-    site = next(site for site, values in of.region.sites.items() if of.region.value in values)
-    every = list[Fitting]()
-    for says, at, change in (
-        ("adds it twice", 3, lambda call: call.plain() * 2),
-        ("scales it", line, lambda call: call.plain() * factor),
-    ):
-        edit = Edit("edit.fitted", says, PLAIN, {site: change}, Written(Line("x.py", at, "f")))
-        same = fitting(says)
-        every.append(same._replace(edit=edit, said=replace(same.said, taps=(of.region.key,))))
-    monkeypatch.setattr("qwen3_parity.diagnosis.edits.explain.search", lambda *_, **__: Searched(every))
-    monkeypatch.setattr("qwen3_parity.diagnosis.edits.explain._targets", lambda *_: [of])
-    assert len(explain(Fault("layers", (), ()), of.region.network).fitting) == said
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,6 @@ import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
-import numpy as np
-
-from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit, Written
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
@@ -22,8 +19,6 @@ from qwen3_parity.slices.source import place_of, text_of
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
-_SAME = 1e-12
-"""How near numbers are that only float64 computes in another order."""
 
 
 def explain(
@@ -47,43 +42,13 @@ def explain(
     best = fits[0] if fits else None
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
-    alike = _of_other_numbers([fitting for fitting in alike if fitting in different.values()], targets)
+    alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
 
 
 def _shortly(number: re.Match[str]) -> str:
     """A number in few digits: a fitted one beside the config's that it is."""
     return f"{float(number[0]):.3g}"
-
-
-def _of_other_numbers(alike: Sequence[Fitting], targets: Sequence[Target]) -> list[Fitting]:
-    """The first few, without those that give the same numbers as one before them at its line.
-
-    What is done to an input is another rule all the same: other positions would tell.
-    """
-    said = list[tuple[Fitting, Sequence[Array | None]]]()
-    for fitting in alike:
-        taps, at_line = fitting.said.taps, all(site.file for site in fitting.edit.changes)
-        ends = [target for target in targets if target.region.key in (taps[0], taps[-1])]
-        numbers = [target.predicted(fitting.edit) for target in ends]
-        beside = [before for other, before in said if at_line and _is_at_line(fitting, other)]
-        if not any(_same(numbers, before) for before in beside):
-            said.append((fitting, numbers))
-        if len(said) == _SHOWN:
-            break
-    return [fitting for fitting, _ in said]
-
-
-def _is_at_line(fitting: Fitting, other: Fitting) -> bool:
-    line = fitting.edit.line
-    return line is not None and line == other.edit.line and fitting.said.taps == other.said.taps
-
-
-def _same(numbers: Sequence[Array | None], others: Sequence[Array | None]) -> bool:
-    return all(
-        x is not None and y is not None and np.allclose(x, y, _SAME, _SAME * float(np.abs(x).max(initial=0)))
-        for x, y in zip(numbers, others, strict=True)
-    )
 
 
 def _targets(verdicts: Sequence[OpVerdict], network: Network) -> list[Target]:
