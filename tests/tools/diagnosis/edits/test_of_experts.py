@@ -99,7 +99,10 @@ MISTAKES: dict[str, tuple[Callable[[], Array], str]] = {
         lambda: from_then_on(5),
         "has the expert before in the place of each of the experts 5–10, in a circle, at",
     ),
-    "room for few": (lambda: experts(by=first_of_each()), "leaves every expert out beyond its first token, at"),
+    "room for few": (
+        lambda: experts(by=first_of_each()),
+        "leaves every expert out beyond a capacity of tokens / 11, rounded up, at",
+    ),
     "some tokens": (lambda: experts(by=without(*LOST)), f"leaves {', '.join(words(*lost) for lost in LOST)}, at"),
 }
 
