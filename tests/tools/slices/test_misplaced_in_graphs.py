@@ -117,7 +117,7 @@ def test_who_goes_on_with_what_one_name_of_a_value_holds_has_a_bug_there(weight:
     attention = model.model.layers[0].self_attn
     with torch.no_grad():
         attention.o_proj.weight.mul_(weight)
-        hook = attention.register_forward_hook(lambda module, given, result: (result[0] * 0.6, *result[1:]))
+        hook = attention.register_forward_hook(lambda module, _, result: (result[0] * 0.6, *result[1:]))
         with qwen3_parity.record(model, case, path=tmp_path / "x.pb"):
             model(**case.inputs)
         hook.remove()

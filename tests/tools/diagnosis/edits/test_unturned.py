@@ -61,11 +61,11 @@ def test_what_is_cut_into_parts_of_several_widths_is_neither() -> None:
 def unmeant(nodes: dict[int, tuple[Any, ...]], base: dict[int, Any]) -> list[str]:
     """What is said of pairs of channels in a line of these ops, the last of which it gives."""
     line = Line(file="modeling_x.py", number=7, function="turned")
-    made = {value: SimpleNamespace(op=op, operands=operands, reads=reads, lines=(line,), module="")
+    ops = {value: SimpleNamespace(op=op, operands=operands, reads=reads, lines=(line,), module="")
             for value, (op, operands, reads) in nodes.items()}  # fmt: skip
     site, last = Site(LINE, 7, "modeling_x.py:turned"), max(nodes)
     here = SimpleNamespace(
-        blocks={site: [Block(0, last, tuple(nodes))]}, base=base, node=made.get, users={1: [2]}, sites={},
+        blocks={site: [Block(0, last, tuple(nodes))]}, base=base, node=ops.get, users={1: [2]}, sites={},
         modules_beside={}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
     )  # fmt: skip
     return [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]

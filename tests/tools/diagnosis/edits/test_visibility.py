@@ -32,10 +32,10 @@ def test_the_line_of_scores_is_said_where_they_hide_something_with_the_edit_alon
 
 def test_what_padded_queries_see_is_not_told() -> None:
     """The row behind the first one is read, and the second is of padding."""
-    seen = np.array([[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]], bool)
-    moved, node = np.roll(seen, -1, 2), SimpleNamespace(op="softmax.int", lines=(), reads=())
+    visible = np.array([[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]], bool)
+    moved, node = np.roll(visible, -1, 2), SimpleNamespace(op="softmax.int", lines=(), reads=())
     region = SimpleNamespace(
-        order=[0, 1], base={0: seen, 1: np.ones(seen.shape)}, node=lambda _: node, values=lambda _: {0: moved}
+        order=[0, 1], base={0: visible, 1: np.ones(visible.shape)}, node=lambda _: node, values=lambda _: {0: moved}
     )
     for queries, says in (
         ([True, True, False], "keys ahead are seen (2 of 9 cells)"),
