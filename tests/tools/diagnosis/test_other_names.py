@@ -97,6 +97,14 @@ def test_names_in_each_others_place_are_said_and_nobody_is_blamed(
     assert {problem.next_step for problem in problems} == {"correct the name map"}
 
 
+def test_of_a_prefill_alone_wrong_names_are_said_too() -> None:
+    rename = exchanged(".k_proj", ".v_proj")
+    whole = named(rename)
+    prefill = replace(whole, tensors=[item for item in whole if not item.info.step])
+    diagnosis = diagnose(golden(), prefill, weights_of(golden(), CHECKPOINTS), partial=True)
+    assert not diagnosis.faults and len(diagnosis.misplaced) == 2 and all(each.holds for each in diagnosis.misplaced)
+
+
 def test_a_network_of_the_table_of_taps_has_its_names_put_right_too() -> None:
     expected = read(GOLDEN_ROOT / "cases/llama/ragged_decode.pb", digests=True)
     names = {

@@ -47,7 +47,7 @@ def under_right_names(
     names, lost = _names(golden, candidate, counts)
     if not names:
         return None
-    guessed = _guessed(golden, candidate, names, lost)
+    guessed = _guessed(golden, names, lost)
     again = judge(_renamed(candidate, golden, names | guessed))
     if (sure := _sure(again, guessed, names)) != guessed:
         guessed = sure
@@ -71,7 +71,9 @@ def _names(
     every, near = [*_counted(golden, counts)], dict[str, set[str]]()
     far = set[str]()
     for tap in every:
-        numbers = _numbers(candidate.get(*tap.key), tap)
+        if tap.key not in candidate:
+            continue
+        numbers = _numbers(candidate[tap.key], tap)
         if numbers is None or _distance(numbers, tap) <= FAR:
             near[tap.key[0]] = set()
             continue
@@ -89,7 +91,7 @@ def _names(
     return names | dict(_choices(golden, candidate, names)), far - {*names}
 
 
-def _guessed(golden: Recording, candidate: Recording, names: Mapping[str, str], lost: set[str]) -> dict[str, str]:
+def _guessed(golden: Recording, names: Mapping[str, str], lost: set[str]) -> dict[str, str]:
     """Names for taps that are near none, as a mistake before them leaves them: those that their like have elsewhere.
 
     Of a module whose name another's numbers have, that other's; of a place in further layers, what the first has. A tap
@@ -154,9 +156,9 @@ def _counted(golden: Recording, counts: Callable[[Tensor], Array]) -> Iterator[_
                 yield _Tap(item.key, item.array.shape, counts(item), numbers, size)
 
 
-def _numbers(actual: Tensor | None, tap: _Tap) -> Array | None:
-    """What counts of a candidate's tap; None where it has none, in another shape, or not finite."""
-    if actual is None or actual.array.shape != tap.shape or not actual.is_float:
+def _numbers(actual: Tensor, tap: _Tap) -> Array | None:
+    """What counts of a candidate's tap; None where it is of another shape, no float, or not finite."""
+    if actual.array.shape != tap.shape or not actual.is_float:
         return None
     numbers = actual.values()[tap.counts].astype(np.float64)
     return numbers if np.isfinite(numbers).all() else None
