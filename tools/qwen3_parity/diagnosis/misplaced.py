@@ -55,9 +55,7 @@ def misplaced(faults: Sequence[Fault], judged: Judged, weights: Mapping[str, Arr
         if chooses or not readers:
             continue
         if not wrong:
-            copies = [key for key in by_key if net.graph.taps[key] in {*mine.values()} and key not in mine]
-            are_sound = bool(copies) and all(by_key[key].passed for key in copies)
-            if are_sound and _is_right_by_its_copy(mine, readers, net, weights):
+            if _is_right_by_its_copy(mine, readers, by_key, net, weights):
                 elsewhere.append(Misplaced(fault, {}))
             continue
         again = _without(mine, wrong, net, weights)
@@ -87,9 +85,16 @@ def _readers(mine: Mapping[Key, int], by_key: Mapping[Key, OpVerdict], net: Netw
 
 
 def _is_right_by_its_copy(
-    mine: Mapping[Key, int], readers: Sequence[Key], net: Network, weights: Mapping[str, Array]
+    mine: Mapping[Key, int],
+    readers: Sequence[Key],
+    by_key: Mapping[Key, OpVerdict],
+    net: Network,
+    weights: Mapping[str, Array],
 ) -> bool:
-    """Whether all goes on with what stands under another name of a fault's values: its own name's were of no use."""
+    """Whether all goes on with what stands under another name of a fault's values, where it is right."""
+    copies = [key for key in by_key if net.graph.taps[key] in {*mine.values()} and key not in mine]
+    if not copies or not all(by_key[key].passed for key in copies):
+        return False
     verdicts = _judged(readers, [item for item in net.candidate if item.key not in mine], net, weights)
     return all(verdict.passed and not verdict.reason for verdict in verdicts.values())
 
