@@ -42,17 +42,17 @@ def model_class(config: Any) -> Any:
     if isinstance(named := getattr(transformers, f"{kind}ForCausalLM", None), type):
         return named  # of a part that transformers has no table for, as Mllama's text
     mapping = modeling_auto.MODEL_MAPPING
-    if type(config) not in mapping and (last := [parts[name] for name in sorted(parts, key=_with_head)]):
-        return last[-1]
-    if type(config) not in mapping:
-        raise ParityError(
-            f"model_type {getattr(config, 'model_type', '')!a}",
-            "transformers has no model for this configuration",
-            expected="a causal language model, an encoder or an encoder–decoder",
-            got=type(config).__name__,
-            next_step="give another model",
-        )
-    return mapping[type(config)]
+    if type(config) in mapping:
+        return mapping[type(config)]
+    if parts:
+        return parts[max(parts, key=_with_head)]
+    raise ParityError(
+        f"model_type {getattr(config, 'model_type', '')!a}",
+        "transformers has no model for this configuration",
+        expected="a causal language model, an encoder or an encoder–decoder",
+        got=type(config).__name__,
+        next_step="give another model",
+    )
 
 
 def _of_its_file(config: Any) -> dict[str, type]:

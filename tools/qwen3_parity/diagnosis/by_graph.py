@@ -70,7 +70,6 @@ def diagnose_by_graph(
     `weights` are the graph's parameters by name. The `search` says when it is late; `effort`: how much is searched, in
     times of what is usual. Raises `ParityError` when the two do not belong together.
     """
-
     judged = judged_by_graph(golden, candidate, weights, partial=partial)
     judged, under_others = search.or_else(
         lambda: _by_right_names(judged, golden, candidate, weights), (judged, list[Elsewhere]()), "tap names"

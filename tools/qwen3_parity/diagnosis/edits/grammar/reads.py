@@ -66,10 +66,10 @@ def _beside(region: Region, site: Site, value: int) -> Iterator[Edit]:
             continue
         if there.shape == base.shape and there.dtype.kind == "f":
             says = f"reads {source.removeprefix('model.')} for {name}"
-            yield Edit("edit.reads", says, RARE + 1, {site: _given_beside(last)}, line_of(region, value))
+            yield Edit("edit.reads", says, RARE + 1, {site: _of_beside(last)}, line_of(region, value))
 
 
-def _given_beside(last: str) -> Change:
+def _of_beside(last: str) -> Change:
     """In the same layer and step."""
 
     def change(call: Call) -> Any:
