@@ -12,7 +12,7 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pb
 from qwen3_parity.slices.run import leaf_values
-from qwen3_parity.slices.source import call_of
+from qwen3_parity.slices.source import call_of, called_beside
 from qwen3_parity.slices.stored import graph_of
 from qwen3_spec.graph import Graph, Line, Node
 from qwen3_spec.slices import Slices, chooser, chosen
@@ -109,8 +109,17 @@ class Network:
             around, _, name = module.rpartition(".")
             within = (lines for path, lines in self.lines.items() if path.startswith(f"{around}."))
             near = self.lines.get(around) or dict.fromkeys(line for lines in within for line in lines)
-            self._calls[module] = call_of(name, near, self.golden)
+            self._calls[module] = call_of(name, near, self.golden) or self._called_beside(module)
         return self._calls[module]
+
+    def _called_beside(self, module: str) -> Line | None:
+        """The same of a module in one whose lines run nothing themselves: where the modules beside it are called."""
+        around, _, name = module.rpartition(".")
+        names = {
+            path.removeprefix(f"{around}.").partition(".")[0] for path in self.lines if path.startswith(f"{around}.")
+        }
+        above = self.lines.get(around.rpartition(".")[0], ())
+        return called_beside(name, names, {line.file for line in above}, self.golden)
 
     @property
     def narrow(self) -> bool:

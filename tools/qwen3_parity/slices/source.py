@@ -56,6 +56,20 @@ def call_of(name: str, around: Iterable[Line], golden: Recording) -> Line | None
     return None
 
 
+def called_beside(name: str, beside: Iterable[str], files: Iterable[str], golden: Recording) -> Line | None:
+    """The line that calls a module in the only function of some files that calls all the modules `beside` it, too."""
+    calls = {f"self.{each}(" for each in (name, *beside)}
+    every = list[Line]()
+    for file in sorted(files):
+        lines = _of_the_golden(file, golden)
+        for first, last, function in _functions(file) if lines else ():
+            body = lines[first - 1 : last]
+            if all(any(call in text for text in body) for call in calls):
+                number = next(number for number, text in enumerate(body, first) if f"self.{name}(" in text)
+                every.append(Line(file, number, function))
+    return every[0] if len(every) == 1 and len(calls) > 1 else None
+
+
 def _may_have_run(number: int, ran: Collection[int], branches: Iterable[tuple[int, int]]) -> bool:
     """Whether each branch that a line stands in has a line that `ran`."""
     around = (part for part in branches if part[0] <= number <= part[1])

@@ -8,8 +8,10 @@ from typing import Any
 from qwen3_parity.diagnosis.edits.edit import Site, opened
 from qwen3_spec.graph import Graph, Line, Node, Ref
 
-OF_TORCH = frozenset({"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py"})
-"""Files of torch's own modules: a line in them says nothing, the module's path does."""
+OF_TORCH = frozenset(
+    {"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py", "pytorch_utils.py"}
+)
+"""Files of torch's own modules, and of those like them: a line in them says nothing, the module's path does."""
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
 _ALONE, _LATER = "alone ", "later "

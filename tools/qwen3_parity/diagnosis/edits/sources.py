@@ -11,8 +11,8 @@ from qwen3_parity.slices.source import assigned
 from qwen3_spec.graph import Node
 
 ACTIVATIONS = "activations.py"
-NOT_THE_MODELS = OF_TORCH | {"steps.py", ACTIVATIONS}
-"""Files whose lines say nothing of a model: torch's own modules, activations, the walk over the steps of a case."""
+NOT_THE_MODELS = OF_TORCH | {"steps.py", "hub_kernels.py", ACTIVATIONS}
+"""Files whose lines say nothing of a model: torch's own modules, activations, the choice of a kernel, the steps' walk."""
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 
 

@@ -37,7 +37,7 @@ _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
 
 
-_ROUNDED = 0.1
+_ROUNDED = 0.04
 """The part of its size that a tap is off by few roundings, of narrow types, too."""
 
 

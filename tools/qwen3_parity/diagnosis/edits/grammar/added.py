@@ -213,12 +213,15 @@ def _begin(call: Call) -> Array:
 
 
 def _by_parts(count: int) -> Change:
-    """A part beside copies of itself has its own statistics."""
+    """A part beside copies of itself has its own statistics: all parts as rows of one batch, where its size is free."""
 
     def change(call: Call) -> Array:
         x = _begin(call)
-        parts = np.split(x, count, -1)
-        every = [call.region.again(call, np.concatenate([part] * count, -1)) for part in parts]
+        rows = [np.concatenate([part] * count, -1) for part in np.split(x, count, -1)]
+        try:
+            every = np.split(call.region.again(call, np.concatenate(rows)), count)
+        except ValueError:
+            every = [call.region.again(call, row) for row in rows]
         width = x.shape[-1] // count
         return np.concatenate([each[..., n * width : (n + 1) * width] for n, each in enumerate(every)], -1)
 

@@ -36,6 +36,10 @@ _TOO_SMALL = (-5.0, -20.0)
 """Numbers that hide a key in part."""
 _ENDLESS = 10**6
 """A length beyond any case's: no window."""
+_EXPONENTS = (-2, -1, -0.5, 0.5, 1, 2, 3, 4)
+"""What people raise to."""
+_SMALL, _LARGER = 0.01, 0.1
+"""A number that is added and below the first is an epsilon: no number from the second on is meant for it."""
 _LEAST, _MOST = "min", "max"
 """What the keys of a config's bounds have in them."""
 _RESTARTED = "has positions from 0 again, without the past's length, in every step but the first"
@@ -61,7 +65,9 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             if tried and value not in tried:
                 yield _left_out(region, site, slot, value, key)
             for constant, words in _likely(value, config):
-                if constant != value and constant not in tried and type(constant) is type(value):
+                if constant in tried or type(constant) is not type(value):
+                    continue
+                if constant != value and _is_meant(region, node, value, constant):
                     tried.add(constant)
                     says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{key}"
                     yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
@@ -103,7 +109,7 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
     for value, slots in sites.items():
         line = line_of(region, region.at(next(iter(slots)))[0])
         for key, constant in config.items() if len(slots) > 1 else ():
-            if constant != value:
+            if constant != value and (value >= _SMALL or constant < _LARGER):
                 says = f"has {number(constant)} ({key}) for {number(value)}{_key(value, config)}, {len(slots)} times"
                 changes = {site: _put(slot, float(constant)) for site, slot in slots.items()}
                 yield Edit("edit.constant", says, PLAIN, changes, line)
@@ -277,7 +283,7 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
     if abs(value) >= _LARGEST:
         yield from ((math.copysign(constant, value), "") for constant in _HIDING)
         return
-    if 0 <= value < 0.01:
+    if 0 <= value < _SMALL:
         yield from ((epsilon, "") for epsilon in _EPSILONS)
         for key, width in {"head_dim": _head_dim(config), **config}.items() if value else ():
             if key.rpartition(".")[2] in _WIDTHS and width > 1:
@@ -295,6 +301,16 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         yield 2 * value, ", twice it"
         yield value / 2, ", half of it"
     yield from _of_config(value, config)
+
+
+def _is_meant(region: Region, node: Node, value: float, constant: float) -> bool:
+    """Whether a number may be written for another one in an op, and is none that does the same as a plainer one."""
+    op = short(node.op)
+    if op == "pow":
+        return constant in _EXPONENTS
+    if op == "slice":
+        return abs(constant) <= max(np.shape(region.base[node.reads[0]])) or abs(constant) == _ENDLESS
+    return op != "add" or not 0 < value < _SMALL or constant < _LARGER
 
 
 _FORMS: Mapping[str, Callable[[float], float]] = {

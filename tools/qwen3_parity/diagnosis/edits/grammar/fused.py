@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import accumulate, combinations, pairwise, product
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import accumulate, combinations, pairwise, permutations, product
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,10 +12,12 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
+from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import site_of
 from qwen3_parity.diagnosis.edits.words import called, line_of, recorded_line, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
+from qwen3_parity.slices.network import Network
 from qwen3_spec.graph import Node, Ref
 
 _MOST_PARTS = 4
@@ -27,6 +30,7 @@ def fused(region: Region) -> Iterator[Edit]:
     yield from _by_split(region)
     yield from _by_slices(region)
     yield from _of_equal_parts(region)
+    yield from _of_siblings(region)
 
 
 def _heads(region: Region) -> list[int]:
@@ -221,3 +225,104 @@ def _regrouped(first: int, second: int) -> Change:
         return np.ascontiguousarray(np.swapaxes(cut, -3, -2)).reshape(x.shape)
 
     return change
+
+
+def _of_siblings(region: Region) -> Iterator[Edit]:
+    """Projections of one value that a loader joins, cut in another order than it joined them, or head by head."""
+    of_value = {value: site for site, values in region.sites.items() for value in values}
+    groups = dict.fromkeys(_projections(region.network, value) for value in reversed(of_value))
+    for group in groups:
+        sizes = [_width(region.network, value) for value in group]
+        if len(sizes) < 2 or sizes == [sizes[0]] * 2:  # two alike are dealt in `places`
+            continue
+        sites = {of_value[value]: value for value in group if value in of_value}
+        line = _line(region, max(sites.values()))
+        names = [_name_of(region, value) for value in group]
+        for says, taken in _dealt(names, sizes, _heads(region)):
+            yield Edit("edit.order", says, RARE, dict.fromkeys(sites, _as_dealt(taken)), line)
+
+
+def _projections(network: Network, value: int) -> tuple[int, ...]:
+    """The projections beside a value that read what it reads, itself among them; empty where it is none."""
+    node = network.graph.node(value)
+    if node is None or short(node.op) != "linear" or not isinstance(node.operands[0], Ref):
+        return ()
+    parent = node.module.rpartition(".")[0]
+    users = sorted(network.users[node.operands[0].value].items())
+    return tuple(user for user, each in users if each.op == node.op and each.module.rpartition(".")[0] == parent)
+
+
+def _width(network: Network, value: int) -> int:
+    node = network.graph.node(value)
+    return int(node.shape[-1] or 0) if node is not None else 0
+
+
+def _name_of(region: Region, value: int) -> str:
+    """A projection as its module is called: it may stand outside of the region."""
+    node = region.network.graph.node(value)
+    return node.module.rpartition(".")[2] if node is not None else ""
+
+
+def _line(region: Region, value: int) -> Any:
+    return recorded_line(region, value) if region.node(value) is None else line_of(region, value)
+
+
+def _dealt(
+    names: Sequence[str], sizes: Sequence[int], heads: Sequence[int]
+) -> Iterator[tuple[str, Callable[[Sequence[Array]], list[Array]]]]:
+    """How joined projections may be cut otherwise than they lie, in words, and the parts that come of it."""
+    lie = ", ".join(names)
+    for order in permutations(range(len(sizes))) if len(sizes) <= _MOST_PARTS - 1 else ():
+        if [sizes[part] for part in order] != [*sizes]:
+            says = f"cuts {lie}, joined, as if they lay in the order {', '.join(names[part] for part in order)}"
+            yield says, partial(_in_order, order)
+    for count in heads:
+        if all(size % count == 0 and size > count for size in sizes):
+            each = " + ".join(str(size // count) for size in sizes)
+            by_heads, by_parts = f"head by head, {count} × ({each})", "part by part"
+            yield (
+                f"takes {lie}, joined, as if they lay {by_heads}, where they lie {by_parts}",
+                partial(_by_heads, count),
+            )
+            yield (
+                f"takes {lie}, joined, as if they lay {by_parts}, where they lie {by_heads}",
+                partial(_by_parts, count),
+            )
+
+
+def _in_order(order: Sequence[int], parts: Sequence[Array]) -> list[Array]:
+    bounds = np.cumsum([parts[part].shape[-1] for part in order])[:-1]
+    cut = dict(zip(order, np.split(np.concatenate(parts, -1), bounds, -1), strict=True))
+    return [cut[part] for part in range(len(parts))]
+
+
+def _by_heads(count: int, parts: Sequence[Array]) -> list[Array]:
+    joined = np.concatenate(parts, -1)
+    by_heads = joined.reshape(*joined.shape[:-1], count, -1)
+    cut = np.split(by_heads, np.cumsum([part.shape[-1] // count for part in parts])[:-1], -1)
+    return [part.reshape(*joined.shape[:-1], -1) for part in cut]
+
+
+def _by_parts(count: int, parts: Sequence[Array]) -> list[Array]:
+    by_heads = [part.reshape(*part.shape[:-1], count, -1) for part in parts]
+    joined = np.concatenate(by_heads, -1).reshape(*parts[0].shape[:-1], -1)
+    return np.split(joined, np.cumsum([part.shape[-1] for part in parts])[:-1], -1)
+
+
+def _as_dealt(taken: Callable[[Sequence[Array]], list[Array]]) -> Change:
+    def change(call: Call) -> Array:
+        group = _projections(call.region.network, call.value)
+        return taken([_projected(call, value) for value in group])[group.index(call.value)]
+
+    return change
+
+
+def _projected(call: Call, value: int) -> Array:
+    """A projection beside a call's own of what this reads: as the reference has it, which it may be edited in."""
+    node = call.region.network.graph.node(value)
+    if call.node is None:
+        return np.asarray(call.region.base[value] if value in call.region.base else value_of(call, value))
+    reads = node.operands[1:] if node is not None else ()
+    return np.asarray(
+        call.loose(call.operands[0], *(value_of(call, ref.value) if isinstance(ref, Ref) else ref for ref in reads))
+    )
