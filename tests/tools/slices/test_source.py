@@ -9,10 +9,10 @@ from functools import cache
 import pytest
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pb, read
-from qwen3_parity.slices.source import assigned, call_of, line_of, operand, text_of
+from qwen3_parity.slices.source import assigned, call_of, called_beside, line_of, operand, text_of
 from qwen3_spec.graph import Line
 
-FILE = "modeling_qwen3_moe.py"
+FILE, GPT2 = "modeling_qwen3_moe.py", "modeling_gpt2.py"
 
 
 @cache
@@ -99,3 +99,12 @@ def test_of_two_calls_of_a_module_the_one_in_the_branch_that_ran_is_named(ran: s
 
 def test_where_no_line_tells_which_branch_ran_the_first_call_is_named() -> None:
     assert call_of("mlp", [in_stablelm("residual = hidden_states")], golden()) == in_stablelm("self.mlp(hidden_states)")
+
+
+def test_a_module_of_whose_function_no_line_ran_is_called_where_those_beside_it_are() -> None:
+    """GPT-2's MLP calls modules alone: their lines are other files'."""
+    call = called_beside("act", ["c_fc", "c_proj"], [GPT2], golden())
+    assert call is not None and text_of(call, golden()) == "hidden_states = self.act(hidden_states)"
+    assert called_beside("act", [], [GPT2], golden()) is None  # one name alone may be any function's
+    assert called_beside("act", ["c_attn"], [GPT2], golden()) is None
+    assert called_beside("act", ["c_fc"], [GPT2], another()) is None

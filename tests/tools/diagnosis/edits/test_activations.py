@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from by_taps import first_of, golden
 
 from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS
 from qwen3_spec.aten import TRUTH
@@ -28,3 +29,11 @@ def test_exact_gelu_is_as_far_off_as_torchs_erf_where_it_cancels() -> None:
 @pytest.mark.parametrize(("name", "most"), [("nothing", 0), ("silu", 10)])
 def test_what_cancels_nothing_scatters_by_a_few_roundings(name: str, most: int) -> None:
     assert scattered(name) <= most
+
+
+def test_an_activation_times_what_it_reads_is_told() -> None:
+    case, mlp = "model/qwen3_moe_dense_layers", "model.layers.0.mlp"
+    gate, activated = (golden(case)[f"{mlp}.{name}", 0].values().astype(np.float64) for name in ("gate_proj", "act_fn"))
+    names = (f"{mlp}.gate_proj", f"{mlp}.act_fn")
+    answer = first_of(case, {(names[-1], 0): activated * gate}, names)
+    assert answer.startswith("edit.added: multiplies the result of silu by what it reads, at modeling_qwen3_moe.py:")

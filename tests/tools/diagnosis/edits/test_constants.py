@@ -8,7 +8,11 @@ import numpy as np
 import pytest
 from by_taps import firsts, golden, weights
 
+from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.grammar.constants import constants
+from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.mistakes.rounding import bfloat16
+from qwen3_parity.slices.network import network
 
 CASE, NORM = "model/gpt_oss", "model.layers.0.input_layernorm"
 EPS, WIDTH = 3e-5, 16
@@ -46,3 +50,25 @@ def test_a_projection_that_is_read_without_its_bias_is_told() -> None:
     by_heads = bias.reshape(1, values.shape[1], 1, -1)
     first, *_ = firsts(CASE, {f"{attention}.value": values - by_heads})
     assert first.startswith("edit.operand: reads layers.*.self_attn.v_proj without its bias, at modeling_gpt_oss.py:")
+
+
+def test_an_exponent_is_meant_for_an_exponent_and_an_epsilon_for_an_epsilon() -> None:
+    """Widths and counts of the config in their place are no mistake that anybody makes, and take their time."""
+    region = target(network(golden(CASE), golden(CASE), weights(CASE)), NORM, 0)
+    assert region is not None
+    says = [edit.says for edit in constants(region.region) if isinstance(edit, Edit) and edit.name == "edit.constant"]
+    of_power, of_epsilon = ([word for word in says if f" for {value}" in word] for value in (2, f"{EPS:g}"))
+    assert {float(word.split()[1]) for word in of_power} == {-2, 1, 3, 4}
+    assert of_epsilon[:2] == [f"has {value:g} for {EPS:g} (rms_norm_eps)" for value in (1e-6, 1e-5)]
+    assert all(float(word.split()[1].rstrip(",")) < 0.1 for word in of_epsilon)
+
+
+def test_a_root_or_an_inverse_of_a_key_is_rarer_than_a_number_that_is_left_out() -> None:
+    """1 / theta is as good as 0 in 1 + weight, and nobody writes it there."""
+    case, norm = "model/gemma3", "model.norm"
+    region = target(network(golden(case), golden(case), weights(case)), norm, 0)
+    assert region is not None
+    edits = [edit for edit in constants(region.region) if isinstance(edit, Edit)]
+    left_out = [edit.rank for edit in edits if edit.says == "leaves out add of 1"]
+    inverse = [edit.rank for edit in edits if "(1 / " in edit.says and edit.says.endswith(") for 1")]
+    assert left_out and inverse and max(left_out) < min(inverse)

@@ -1,7 +1,8 @@
 """What the committed goldens' networks do not have – half heads, activations of several ops, norms without weights.
 
-It runs `grammar.activations`, `grammar.siblings`, `grammar.rotations`, `grammar.layer_types` and `grammar.added` on
-mistakes of `detection.ported`, and what chooses the line: `slices.source`, `edits.words`, `edits.explain`.
+It runs `grammar.activations`, `grammar.biases`, `grammar.elsewhere`, `grammar.siblings`, `grammar.rotations`,
+`grammar.layer_types` and `grammar.added` on mistakes of `detection.ported`, and what chooses the line: `slices.source`,
+`edits.words`, `edits.explain`.
 """
 
 from __future__ import annotations
@@ -42,6 +43,10 @@ SAID = {
     "flex_olmo-05": ("joins rows of 2 × 9 in the order of 9 × 2, at modeling_flex_olmo.py:342",) * 2,
     "bamba-07": ("reads hidden_states (line 501), which is made later, for pad in mul, at modeling_bamba.py:498",),
     "bamba-09": ("reads sums of what stands before alone for A_cumsum in exp, at modeling_bamba.py:549",),
+    "gpt2-06": ("has x · sigmoid(1.702 x) for what transformer.h.*.mlp.act computes, at modeling_gpt2.py:240",),
+    "gpt2-08": ("reads transformer.h.*.attn.c_attn without the bias of part 2 of 3, at modeling_gpt2.py:185",),
+    "glm4_moe-10": ("applies mul by sample_weights (line 125) to the result of repeat_interleave before it, too",),
+    "apertus-07": ("takes the mean of value_states along axis 2 off, at modeling_apertus.py:190",),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }
 """By the row's name what the first answer to each wrong place says."""

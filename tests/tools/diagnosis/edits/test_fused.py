@@ -1,4 +1,4 @@
-"""Channels of a fused projection that are taken part by part, where they lie head by head, are told.
+"""Channels of projections that are fused, or that a loader joins, and are cut otherwise than they lie, are told.
 
 It runs `grammar.fused`.
 """
@@ -6,7 +6,8 @@ It runs `grammar.fused`.
 from __future__ import annotations
 
 import numpy as np
-from by_taps import firsts, golden, weights
+import pytest
+from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Site
@@ -39,3 +40,30 @@ def test_parts_that_lie_head_by_head_may_be_taken_as_if_each_came_for_all_heads(
     assert wrong is not None and not np.allclose(wrong, region.truth)
     first, *_ = firsts(CASE, {f"{MODULE}.norm": wrong})
     assert first.startswith(f"edit.order: {SAYS}, at modeling_qwen3_next.py:")
+
+
+DENSE, ATTENTION = "model/qwen3_moe_dense_layers", "model.layers.0.self_attn"
+PARTS = ("q_proj", "k_proj", "v_proj")
+
+
+@pytest.mark.parametrize(
+    ("says", "begin"),
+    [
+        ("cuts q_proj, k_proj, v_proj, joined, as if they lay in the order k_proj, q_proj, v_proj, at ", None),
+        (
+            "takes q_proj, k_proj, v_proj, joined, as if they lay head by head, 2 × (12 + 4 + 4), where they lie ",
+            2,
+        ),
+    ],
+)
+def test_projections_that_a_loader_joins_and_cuts_otherwise_are_told(says: str, begin: int | None) -> None:
+    """As keys have it: q, k and v are 24, 8 and 8 wide."""
+    each = [golden(DENSE)[f"{ATTENTION}.{part}", 0].values().astype(np.float64) for part in PARTS]
+    joined = np.concatenate(each, -1)
+    keys = joined[..., :8]
+    if begin is not None:
+        keys = joined.reshape(*joined.shape[:-1], 2, 20)[..., 12:16].reshape(*joined.shape[:-1], 8)
+    answer = first_of(
+        DENSE, {(f"{ATTENTION}.k_proj", 0): keys}, ("layers.0.input_layernorm", "layers.0.self_attn.k_proj")
+    )
+    assert answer.startswith(f"edit.order: {says}")

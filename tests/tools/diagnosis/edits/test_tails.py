@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from by_taps import first_of, golden
+from by_taps import first_of, golden, weights
 
 from qwen3_golden import Array
 
@@ -33,6 +33,18 @@ def test_channels_behind_the_last_whole_block_are_told() -> None:
     answer = first_of(CASE, {("lm_head", 0): wrong}, ("model.norm", "lm_head"))
     assert answer.startswith(f"edit.left_out: leaves out channels {whole} to {count - 1} of the result of linear, ")
     assert ", behind the last whole 16, at " in answer
+
+
+@pytest.mark.parametrize("name", ["act_fn", "down_proj"])
+def test_channels_behind_it_on_which_no_activation_runs_are_told(name: str) -> None:
+    """Where the product reads the activation, it is right, and its module's reads stand in its place."""
+    gate, up = recorded("gate_proj"), recorded("up_proj")
+    mixed = np.where(np.arange(gate.shape[-1]) < 16, silu(gate), gate)
+    wrong = mixed if name == "act_fn" else mixed * up @ weights(CASE)[f"{MLP}.down_proj.weight"].T
+    names = tuple(f"{MLP}.{each}" for each in ("gate_proj", "up_proj", "act_fn", name))
+    answer = first_of(CASE, {(names[-1], 0): wrong}, names)
+    what = "silu" if name == "act_fn" else "layers.*.mlp.act_fn"
+    assert answer.startswith(f"edit.left_out: leaves {what} out for channels 16 to 19 of what it reads, behind the ")
 
 
 def by_twos(gate: Array, up: Array) -> Array:

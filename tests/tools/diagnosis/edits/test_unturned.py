@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -11,10 +12,14 @@ from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE
-from qwen3_parity.diagnosis.edits.edit import Block, Site
+from qwen3_parity.diagnosis.edits.edit import Block, Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
+from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
+from qwen3_parity.diagnosis.edits.grammar.softmax import BEHIND
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
+from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.target import target
+from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
 from qwen3_spec.graph import Line, Ref
 
@@ -121,6 +126,44 @@ def test_blocks_of_keys_by_their_own_largest_score_are_told(size: int) -> None:
     first, *_ = firsts(CASE, {PROBS: wrong / np.maximum(wrong.sum(-1, keepdims=True), 1)}, CONTEXT)
     says = f"takes off each block of {size} keys its own largest score, and never rescales"
     assert first.startswith(f"edit.sibling: {says}, at modeling_gemma3.py:")
+
+
+def test_parts_of_the_keys_that_are_joined_without_their_sums_are_told() -> None:
+    """A part whose keys are all hidden has no share."""
+    probs = golden(CASE)[PROBS, 0].values().astype(np.float64)
+    parts = np.array_split(probs, 2, -1)
+    peaks = [part.max(-1, keepdims=True) for part in parts]
+    shares = [peak / np.maximum(sum(peaks), 1e-30) for peak in peaks]
+    each = [
+        part / np.maximum(part.sum(-1, keepdims=True), 1e-30) * share for part, share in zip(parts, shares, strict=True)
+    ]
+    first, *_ = firsts(CASE, {PROBS: np.concatenate(each, -1)}, CONTEXT)
+    says = "joins 2 parts of softmax by their largest scores, without their sums"
+    assert first.startswith(f"edit.sibling: {says}, at modeling_gemma3.py:")
+
+
+def test_keys_that_are_hidden_behind_the_softmax_are_rarer_than_a_mask_that_is_left_out() -> None:
+    """Nobody judges hidden keys: of padding alone the two look alike."""
+    region = target(network(golden(CASE), golden(CASE), weights(CASE)), PROBS, 0)
+    assert region is not None
+    ranks = {edit.says: edit.rank for table in (siblings, values) for edit in table(region.region)}
+    masked = [rank for says, rank in ranks.items() if says.startswith("leaves out add of")]
+    assert masked and max(masked) < ranks[BEHIND]
+
+
+def test_queries_and_keys_in_one_bound_are_told() -> None:
+    recorded = tuple(f"{ATTENTION}.{name}" for name in ("q_norm", "k_norm", "probs"))
+    few = replace(
+        golden(CASE), tensors=[item for item in golden(CASE) if item.info.name.startswith(("input.", *recorded))]
+    )
+    region = target(network(golden(CASE), few, weights(CASE)), PROBS, 0)
+    assert region is not None
+    normed = [Site("", 0, f"layers.*.self_attn.{part}_norm") for part in "qk"]
+    bounded = Edit("", "", PLAIN, dict.fromkeys(normed, lambda call: np.clip(call.operands[0], -1.5, 1.5)))
+    wrong = region.predicted(bounded)
+    assert wrong is not None
+    says = "clamps layers.*.self_attn.q_norm and layers.*.self_attn.k_norm at ±1.5"
+    assert first_of(CASE, {(PROBS, 0): wrong}, recorded).startswith(f"edit.fitted: {says}, at modeling_gemma3.py:")
 
 
 @pytest.mark.parametrize(("times", "word"), [(2, "twice"), (4, "four times")])

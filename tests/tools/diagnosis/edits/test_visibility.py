@@ -109,3 +109,16 @@ def test_a_decayed_product_of_a_chunk_without_its_diagonal_is_told() -> None:
                 answers += firsts(case, {norm: wrong})
     (said,) = answers
     assert said.startswith("edit.mask: leaves out its diagonal, each position's own, at modeling_qwen3_next.py:")
+
+
+def test_keys_of_blocks_before_a_querys_own_that_are_hidden_are_told() -> None:
+    """In every step, or where there are several queries: a kernel that works by blocks forgets the earlier ones."""
+    changes = dict(of_mask(np.ones((1, 1, 5, 5), bool), ()))
+    for visible, everywhere, of_several in (
+        (np.tril(np.ones((1, 1, 5, 5), bool)), [1, 2, 1, 2, 1], [1, 2, 1, 2, 1]),
+        (np.ones((1, 1, 1, 6), bool), [2], [6]),
+    ):
+        call = cast(Any, SimpleNamespace(plain=lambda visible=visible: visible))
+        says = "hides the blocks of 2 keys before each query's own"
+        for words, counts in ((says, everywhere), (f"{says} where there are several queries", of_several)):
+            assert changes[words](call).sum(-1).ravel().tolist() == counts

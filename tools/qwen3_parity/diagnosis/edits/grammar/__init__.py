@@ -6,6 +6,7 @@ from qwen3_parity.diagnosis.edits.edit import Edit, Free
 from qwen3_parity.diagnosis.edits.grammar.activations import activations
 from qwen3_parity.diagnosis.edits.grammar.added import added
 from qwen3_parity.diagnosis.edits.grammar.at_once import at_once
+from qwen3_parity.diagnosis.edits.grammar.biases import biases
 from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.grammar.convolutions import convolutions
@@ -44,6 +45,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     activations,
     values,
     at_once,
+    biases,
     layer_types,
     crossed,
     post_norms,

@@ -11,7 +11,7 @@ from qwen3_parity.diagnosis.edits.blocks import MODULE
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
-from qwen3_parity.mistakes.ranks import PLAIN
+from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.aten import Kind, Numbers, kernel_of
 from qwen3_spec.aten.pointwise import gelu, relu, sigmoid, silu, softplus
 
@@ -36,7 +36,9 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 """By name."""
 _OPS = frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"})
-_BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE})
+_GATE = "sigmoid"
+"""Times what it reads it is silu."""
+_BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE, Kind.CHOICE})
 """What ops of an activation are: each number by itself."""
 
 
@@ -46,24 +48,37 @@ def activations(region: Region) -> Iterator[Edit]:
         op, line = short(site.op), line_of(region, places[0])
         for name, function in ACTIVATIONS.items() if region.node(places[0]) is not None and op in _OPS else ():
             yield Edit("edit.sibling", f"has {name} for {op}", PLAIN, {site: _of_operand(function)}, line)
+        if region.node(places[0]) is not None and op in _OPS - {_GATE}:
+            says = f"multiplies the result of {op} by what it reads"
+            yield Edit("edit.added", says, RARE, {site: lambda call: call.plain() * call.operands[0]}, line)
     for site, every in region.blocks.items():
         if site.file == MODULE and _takes_each_number(region, every[-1]):
             line = caller_line(region, every[-1].end, site.op)
             for name, function in ACTIVATIONS.items():
                 says = f"has {name} for what {site.op.removeprefix('model.')} computes"
                 yield Edit("edit.sibling", says, PLAIN, {site: _of_block(function)}, line)
+            says = f"multiplies the result of {site.op.removeprefix('model.')} by what it reads"
+            yield Edit("edit.added", says, RARE, {site: _times_what_it_reads}, line)
 
 
 def _takes_each_number(region: Region, block: Block) -> bool:
-    """Whether a block has several ops, each of numbers by themselves, and reads nothing else."""
+    """Whether a block has several ops, each of numbers by themselves, and reads nothing else but single numbers."""
     nodes = [node for value in block.values if (node := region.node(value)) is not None]
     kinds = [kernel.kind for node in nodes if (kernel := kernel_of(node.op)) is not None]
-    inside = {block.begin, *block.values}
-    return set(kinds) <= _BY_ITSELF and kinds.count(Kind.POINT) > 1 and all(inside >= set(node.reads) for node in nodes)
+    beside = {read for node in nodes for read in node.reads} - {block.begin, *block.values}
+    return (
+        set(kinds) <= _BY_ITSELF
+        and kinds.count(Kind.POINT) > 1
+        and all(np.size(region.base[read]) == 1 for read in beside)
+    )
 
 
 def _of_operand(function: Activation) -> Change:
     return lambda call: function(call.numbers, call.operands[0])
+
+
+def _times_what_it_reads(call: Call) -> Array:
+    return np.asarray(call.plain() * call.env[call.region.block_of(call.value, call.site).begin])
 
 
 def _of_block(function: Activation) -> Change:

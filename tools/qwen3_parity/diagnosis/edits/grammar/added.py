@@ -37,7 +37,6 @@ def added(region: Region) -> Iterator[Edit]:
             says = "scales what linear reads to length 1"
             yield Edit("edit.added", says, COMBINED, {site: _before(unit_length)}, line)
     yield from _of_size_1(region)
-    yield from _biases(region)
     yield from _unread(region)
     norms = {site: blocks[-1] for site, blocks in region.blocks.items()
              if site.file == MODULE and _is_norm(region, blocks[-1])}  # fmt: skip
@@ -90,24 +89,6 @@ def _with_vector(leaf: str) -> Change:
         return np.asarray(call.plain() + call.region.parameter(f"{call.node.module}.{leaf}"))
 
     return change
-
-
-def _biases(region: Region) -> Iterator[Edit]:
-    """The biases of all layers within one module left out."""
-    groups = dict[str, dict[Site, Change]]()
-    for site, places in region.sites.items():
-        node = region.node(places[0])
-        if node is not None and short(node.op) == "linear" and len(node.operands) > 2 and node.operands[2] is not None:
-            groups.setdefault(opened(node.module).rpartition(".")[0], {})[site] = _without_bias
-    for module, changes in groups.items():
-        if len(changes) > 1:
-            line = line_of(region, region.at(next(iter(changes)))[0])
-            says = f"leaves all {len(changes)} biases of {module.removeprefix('model.')} out"
-            yield Edit("edit.left_out", says, RARE, changes, line)
-
-
-def _without_bias(call: Call) -> Array:
-    return np.asarray(call.plain(*call.operands[:2], None))
 
 
 def unit_length(x: Array) -> Array:

@@ -1,4 +1,4 @@
-"""What is done to several values at once: cos and sin or a cache in few bits, biases left out, experts' order."""
+"""What is done to several values at once: cos and sin or a cache in few bits, the order of experts."""
 
 from __future__ import annotations
 
@@ -9,11 +9,10 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Change, Edit, Site, numbers_of
-from qwen3_parity.diagnosis.edits.grammar.leaves import bias_of, with_biases
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.sites import site_of
-from qwen3_parity.diagnosis.edits.words import line_of, of_site, parameter_line, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import line_of, parameter_line, short
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.mistakes.rounding import INTEGERS
 from qwen3_spec.graph import Node, Ref
@@ -22,16 +21,13 @@ _EXPERTS = 3
 """The axes of a parameter of all experts."""
 _TEN = 10
 """Up to so many names stand in the order of their numbers."""
-_MOST = 4
-"""Projections of a module of which any several may lack their biases."""
 _OF_EACH_ROW = "row"
 """How the scales are called that a cache has: one for each head of each token."""
 
 
 def at_once(region: Region) -> Iterator[Edit]:
-    """Both tables of RoPE, keys and values, the projections of a module, and all parameters of experts."""
+    """Both tables of RoPE, keys and values, and all parameters of experts."""
     yield from _in_cache(region)
-    yield from _biases(region)
     turns: dict[tuple[str, str], list[Site]] = {}
     experts: dict[tuple[str, int], list[Site]] = {}
     for site, places in region.sites.items():
@@ -95,19 +91,3 @@ def _joins_slots(node: Node) -> bool:
     """Whether a cat is along the axis before the channels."""
     axis = node.operands[1] if len(node.operands) > 1 else node.named.get("dim", 0)
     return short(node.op) == "cat" and axis in (-2, len(node.shape) - 2)
-
-
-def _biases(region: Region) -> Iterator[Edit]:
-    """Several recorded projections of a module, read without their biases, or with them twice."""
-    modules = dict[str, list[Site]]()
-    for site, places in region.sites.items():
-        if not site.file and region.node(places[0]) is None and bias_of(region, places[0]) is not None:
-            modules.setdefault(site.op.rpartition(".")[0], []).append(site)
-    for sites in modules.values():
-        for count in range(len(sites), 1, -1) if len(sites) <= _MOST else ():
-            for group in combinations(sites, count):
-                *names, last = (of_site(site) for site in group)
-                line = recorded_line(region, region.at(group[0])[0])
-                for more, how in ((-1, "without their biases"), (1, "with their biases added twice")):
-                    says = f"reads {', '.join(names)} and {last} {how}"
-                    yield Edit("edit.operand", says, PLAIN + 1, dict.fromkeys(group, with_biases(more)), line)

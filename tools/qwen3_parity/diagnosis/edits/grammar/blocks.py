@@ -18,6 +18,7 @@ from qwen3_spec.graph import Ref
 
 _JOINTS = frozenset({"add", "linear", "mul", "cat", "embedding", "view"})
 """Ops whose results modules stand behind."""
+_PRODUCTS = frozenset({"matmul", "bmm"})
 
 
 def blocks(region: Region) -> Iterator[Edit]:
@@ -50,6 +51,28 @@ def blocks(region: Region) -> Iterator[Edit]:
             says = f"takes halves of the channels, where neighbours in pairs are meant in {where}"
             yield Edit("edit.pairs", says, RARE, {site: _around(interleaved, halved)}, line)
     yield from _beside(region)
+    yield from _of_products(region)
+
+
+def _of_products(region: Region) -> Iterator[Edit]:
+    """What a product of two values reads, keys or values, with its mean along an axis taken off."""
+    for site, places in region.sites.items():
+        node = region.node(places[0])
+        is_product = node is not None and short(node.op) in _PRODUCTS
+        for slot, operand in reversed([*enumerate(node.operands)]) if node is not None and is_product else ():
+            for axis, size in enumerate(np.shape(region.base[operand.value]) if isinstance(operand, Ref) else ()):
+                if size > 1 and isinstance(operand, Ref):
+                    says = f"takes the mean of {named(region, operand.value)} along axis {axis} off"
+                    change = _centred(slot, axis)
+                    yield Edit("edit.mean_taken_off", says, COMBINED, {site: change}, line_of(region, places[0]))
+
+
+def _centred(slot: int, axis: int) -> Change:
+    def change(call: Call) -> Any:
+        x = np.asarray(call.operands[slot])
+        return call.plain(*call.operands[:slot], x - x.mean(axis, keepdims=True), *call.operands[slot + 1 :])
+
+    return change
 
 
 def _cut(region: Region, block: Block) -> frozenset[str]:

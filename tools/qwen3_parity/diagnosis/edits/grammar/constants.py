@@ -11,7 +11,7 @@ import numpy as np
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, short
-from qwen3_parity.mistakes.ranks import PLAIN, RARE
+from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import ROUNDED
 from qwen3_parity.slices.source import text_of
 from qwen3_spec.graph import Node, Ref
@@ -25,7 +25,8 @@ _OPS = frozenset(
 )
 NEUTRAL: Mapping[str, float] = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 """What an op with a number leaves as it is."""
-_EPSILONS = (0.0, 1e-12, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+_EPSILONS = (1e-6, 1e-5, 1e-12, 1e-8, 1e-7, 1e-4, 1e-3, 1e-2, 0.0)
+"""The usual first: where few numbers are small, several fit."""
 _WIDTHS = frozenset(
     {"hidden_size", "head_dim", "d_model", "n_embd", "kv_lora_rank", "q_lora_rank", "intermediate_size"}
 )
@@ -64,13 +65,13 @@ def constants(region: Region) -> Iterator[Edit | Free]:
             tried = {NEUTRAL[op]} if op in NEUTRAL else set[float]()
             if tried and value not in tried:
                 yield _left_out(region, site, slot, value, key)
-            for constant, words in _likely(value, config):
+            for constant, words, rank in _likely(value, config):
                 if constant in tried or type(constant) is not type(value):
                     continue
                 if constant != value and _is_meant(region, node, value, constant):
                     tried.add(constant)
                     says = f"{_verb(node)} {number(constant)}{words} for {number(value)}{key}"
-                    yield Edit("edit.constant", says, PLAIN, {site: _put(slot, constant)}, line)
+                    yield Edit("edit.constant", says, rank, {site: _put(slot, constant)}, line)
             if isinstance(value, float) and abs(value) < _LARGEST:
                 for narrow, constant in _narrow(value):
                     says = f"rounds {number(value)}{key} to {narrow}: {number(constant)}"
@@ -272,8 +273,14 @@ def _put(slot: int | str, value: float) -> Change:
     return change
 
 
-def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
+def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str, Rank]]:
     """Numbers that are written for another one by mistake, in words where they are made of it."""
+    yield from ((constant, words, PLAIN) for constant, words in _plain(value, config))
+    if isinstance(value, float) and abs(value) < _LARGEST:
+        yield from _of_config(value, config)
+
+
+def _plain(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
     if isinstance(value, int):
         yield from ((value + step, "") for step in (1, -1, 2, -2))
         yield from ((constant, ", without an end,") for constant in (_ENDLESS, -_ENDLESS))
@@ -300,7 +307,6 @@ def _likely(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, 
         yield 1 / value, ", its inverse"
         yield 2 * value, ", twice it"
         yield value / 2, ", half of it"
-    yield from _of_config(value, config)
 
 
 def _is_meant(region: Region, node: Node, value: float, constant: float) -> bool:
@@ -313,8 +319,9 @@ def _is_meant(region: Region, node: Node, value: float, constant: float) -> bool
     return op != "add" or not 0 < value < _SMALL or constant < _LARGER
 
 
+_ITSELF = "{}"
 _FORMS: Mapping[str, Callable[[float], float]] = {
-    "{}": lambda x: x,
+    _ITSELF: lambda x: x,
     "{} ** -0.5": lambda x: x**-0.5,
     "{} ** 0.5": lambda x: x**0.5,
     "1 / {}": lambda x: 1 / x,
@@ -331,8 +338,11 @@ def _head_dim(config: Mapping[str, float]) -> float:
     return config.get("hidden_size", 0) / (config.get("num_attention_heads", 0) or 1)
 
 
-def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str]]:
-    """Numbers that are made of a key, those first that are made as the right one is: another ** -0.5 for a ** -0.5."""
+def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str, Rank]]:
+    """Numbers that are made of a key, those first that are made as the right one is: another ** -0.5 for a ** -0.5.
+
+    A root or an inverse in the place of a number that is none is rarer.
+    """
     heads = _head_dim(config)
     keys = dict[float, list[str]]()
     for key, constant in {"(hidden_size / num_attention_heads)": heads, **config}.items():
@@ -341,9 +351,12 @@ def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[floa
     like = [form for form, power in _FORMS.items()
             if any(abs(power(constant) - value) <= _SAME * abs(value) for constant in every)]  # fmt: skip
     for form in sorted(_FORMS, key=lambda form: form not in like):
+        rank = PLAIN if form in like or form == _ITSELF else PLAIN + 1.5
         for constant in every:
-            yield _FORMS[form](constant), f" ({' or '.join(form.format(key) for key in keys[constant][:_SHOWN])})"
-    yield from ((constant, f" ({' or '.join(named[:_SHOWN])})") for constant, named in keys.items() if constant <= 1)
+            names = " or ".join(form.format(key) for key in keys[constant][:_SHOWN])
+            yield _FORMS[form](constant), f" ({names})", rank
+    smaller = ((constant, names) for constant, names in keys.items() if constant <= 1)
+    yield from ((constant, f" ({' or '.join(names[:_SHOWN])})", PLAIN) for constant, names in smaller)
 
 
 def config_numbers(config: Mapping[str, Any], prefix: str = "") -> dict[str, float]:

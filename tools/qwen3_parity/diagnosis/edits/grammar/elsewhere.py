@@ -28,7 +28,7 @@ _CHOOSING = frozenset({"repeat_interleave", "index", "gather", "embedding"})
 
 
 def elsewhere(region: Region) -> Iterator[Edit]:
-    """Every number, parameter or value that an op applies, applied to the result of another op near it."""
+    """Every number, parameter or value that an op applies, applied to the result of another op near it: there, too."""
     order = [site for site in region.sites if _computes(region, site)]
     for at, site in enumerate(order):
         node = region.node(region.sites[site][-1])
@@ -74,8 +74,9 @@ def _moved(region: Region, site: Site, slot: int, applied: str, near: list[Site]
             continue
         side = "before it" if there < here else "behind it"
         says = f"applies {applied} to the result of {short(node.op) if node else ''} {side}"
-        changes = {site: _left_out(1 - slot), target: _with(site, slot)}
-        yield Edit("edit.moved", says, RARE + 1.5, changes, line_of(region, here))
+        line, both = line_of(region, here), {target: _with(site, slot)}
+        yield Edit("edit.moved", says, RARE + 1.5, {site: _left_out(1 - slot), **both}, line)
+        yield Edit("edit.twice", f"{says}, too", RARE + 1.5, both, line)
 
 
 def _left_out(slot: int) -> Change:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import numpy as np
 
-from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Free, Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, number, of_site, parameter_line, recorded_line, short
 from qwen3_parity.mistakes.factors import named_by
@@ -15,9 +15,10 @@ from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 _SCALED = frozenset(
     {
         *("linear", "addmm", "matmul", "bmm", "softmax", "div", "embedding", "mean", "sum", "cos", "sin"),
-        *("index", "mul", "to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm"),
+        *("index", "mul", "to_copy", "add", "silu", "gelu", "sigmoid", "layer_norm", "softplus"),
     }
 )
+_BOUNDED = frozenset({"matmul", "bmm", "mul", "linear", "silu", "add", "div", "softplus"})
 _NO_FACTOR = 1e-4
 """How far from 1 a factor is that nobody wrote: it stands for something else, as an epsilon."""
 _LARGEST_PARAMETER = 128
@@ -45,16 +46,34 @@ def fitted(region: Region) -> Iterator[Free]:
                 yield _scaled(region, site, f"scales {of_site(site)} by", line)
                 if largest:
                     bounds = (largest / 2, largest / 4)
-                    yield _free(site, f"clamps {of_site(site)} at ±{{}}", _clamp, line, bounds, None)
+                    yield _free([site], f"clamps {of_site(site)} at ±{{}}", _clamp, line, bounds, None)
             continue
         op = short(node.op)
         if op not in _SCALED:
             continue
         yield _scaled(region, site, f"scales the result of {site.module.removeprefix('model.') or op} by", line)
         largest = float(np.abs(base[np.isfinite(base)]).max(initial=0))
-        if op in ("matmul", "bmm", "mul", "linear", "silu", "add", "div") and largest:
-            yield _free(site, f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)
-            yield _free(site, f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
+        if op in _BOUNDED and largest:
+            yield _free([site], f"clamps {op} at ±{{}}", _clamp, line, (largest / 2, largest / 4), None)
+            yield _free([site], f"squashes {op}: c tanh(x / c), c = {{}}", _squash, line, (largest, 3 * largest), None)
+    yield from _clamped(region)
+
+
+def _clamped(region: Region) -> Iterator[Free]:
+    """Several results of one module by one bound: queries, keys and values."""
+    modules = dict[str, list[Site]]()
+    for site, places in region.sites.items():
+        node = region.network.graph.node(places[0])
+        is_recorded = region.node(places[0]) is None and places[0] not in region.names
+        if node is not None and not site.file and (is_recorded or short(node.op) == "linear"):
+            modules.setdefault(opened(node.module).rpartition(".")[0], []).append(site)
+    for sites in modules.values():
+        bases = [region.base[region.at(site)[0]] for site in sites]
+        if len(sites) > 1 and all(isinstance(base, np.ndarray) and base.dtype.kind == "f" for base in bases):
+            largest = max(float(np.abs(base[np.isfinite(base)]).max(initial=0)) for base in bases)
+            names = " and ".join(of_site(site._replace(op=site.module or site.op)) for site in sites)
+            line, starts = line_of(region, region.at(sites[-1])[0]), (largest / 2, largest / 4)
+            yield _free(sites, f"clamps {names} at ±{{}}", _clamp, line, starts, None)
 
 
 def _power_of(site: Site, line: Written | None) -> Free:
@@ -88,7 +107,7 @@ def _scaled(region: Region, site: Site, words: str, line: Written | None, rank: 
 
 
 def _free(
-    site: Site,
+    sites: Iterable[Site],
     words: str,
     change: Callable[[float], Change],
     line: Written | None,
@@ -96,7 +115,7 @@ def _free(
     plain: float | None,
 ) -> Free:
     def edit(fit: float) -> Edit:
-        return Edit("edit.fitted", words.format(number(fit)), RARE + 1, {site: change(fit)}, line)
+        return Edit("edit.fitted", words.format(number(fit)), RARE + 1, dict.fromkeys(sites, change(fit)), line)
 
     return Free(edit, starts, plain)
 

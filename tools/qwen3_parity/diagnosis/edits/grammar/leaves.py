@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, Written, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written, numbers_of, opened
 from qwen3_parity.diagnosis.edits.grammar.activations import Activation
 from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
@@ -18,7 +18,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import INTEGERS
-from qwen3_spec.graph import Graph, Ref
+from qwen3_spec.graph import Graph
 
 _LARGEST = 1 << 22
 """Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
@@ -60,9 +60,6 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
 
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
-    if bias_of(region, value) is not None:
-        yield edit(f"reads {name} without its bias", with_biases(-1), PLAIN + 1)
-        yield edit(f"reads {name} with its bias added twice", with_biases(1), PLAIN + 1)
     before = region.before(value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
@@ -90,26 +87,6 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
             if size % 2 == 0 and size > 2:
                 says = f"has the halves of {name} exchanged along axis {axis}"
                 yield edit(says, _by(lambda x, a=axis: _exchanged(x, a)), RARE)
-
-
-def bias_of(region: Around, value: int) -> int | None:
-    """The bias of the projection that gives a recorded value."""
-    node = region.network.graph.node(value)
-    is_product = node is not None and node.op.startswith("linear") and len(node.operands) > 2
-    bias = node.operands[2] if is_product and node is not None else None
-    return bias.value if isinstance(bias, Ref) else None
-
-
-def with_biases(more: int) -> Change:
-    """A recorded projection with its bias so many times more. Raises `ValueError` for one that has none."""
-
-    def change(call: Call) -> Array:
-        value = bias_of(call.region, call.value)
-        if value is None:
-            raise ValueError("it has no bias here")
-        return np.asarray(call.operands[0] + more * np.asarray(call.region.network.slices.leaves[value], np.float64))
-
-    return change
 
 
 def _run_on(function: Activation) -> Change:

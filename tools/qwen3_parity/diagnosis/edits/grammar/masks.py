@@ -10,6 +10,9 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change
 
+_BLOCKS = (2, 4, 8, 16, 32, 64, 128)
+"""Keys that people attend to at once."""
+
 
 def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     """What is done to a mask, in words; `reads` is what its op reads."""
@@ -18,6 +21,13 @@ def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     if base.ndim > 2 and base.shape[-2] > 1:
         for keys in range(1, base.shape[-1]):
             yield f"sees the last {keys} keys alone", _last_keys(keys)
+        for size in _BLOCKS:
+            if size < base.shape[-1]:
+                yield f"hides the blocks of {size} keys before each query's own", _own_block(size)
+                yield (
+                    f"hides the blocks of {size} keys before each query's own where there are several queries",
+                    _own_block(size, fewest=2),
+                )
         yield "sees the key ahead of each query, too", _one_ahead
         yield "sees what the last query sees, too", _last_query
         yield "has the last query's row for every query", _row_of(-1)
@@ -98,6 +108,18 @@ def _last_keys(count: int) -> Change:
         visible = np.asarray(call.plain())
         behind = np.cumsum(visible[..., ::-1], -1)[..., ::-1]
         return visible & (behind <= count)
+
+    return change
+
+
+def _own_block(size: int, fewest: int = 1) -> Change:
+    """Keys of the query's own block alone, blocks counted from the first slot."""
+
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        queries, keys = visible.shape[-2:]
+        blocks = np.arange(keys) // size
+        return visible & (blocks[keys - queries :, None] == blocks) if queries >= fewest else visible
 
     return change
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
-from qwen3_parity.diagnosis.edits.grammar.softmax import OF_SOFTMAX, maker_of, softmax
+from qwen3_parity.diagnosis.edits.grammar.softmax import BEHIND, OF_SOFTMAX, maker_of, softmax
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
@@ -25,7 +25,7 @@ def siblings(region: Region) -> Iterator[Edit]:
             continue
         op, line = short(node.op), line_of(region, places[0])
         for words, change, rank in _of(op):
-            yield Edit("edit.sibling", words, rank, {site: change}, line)
+            yield Edit("edit.sibling", words, RARE if words == BEHIND else rank, {site: change}, line)
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
             yield Edit("edit.exchanged", says, PLAIN + 1, {site: _exchanged}, line)

@@ -117,6 +117,23 @@ def _by_its_sum(call: Call) -> Array:
     return np.asarray(shares / shares.sum(int(call.operands[1]), keepdims=True))
 
 
+def _by_largest(count: int) -> Change:
+    """Parts of the keys that are joined by their largest scores, as if each had one key alone."""
+
+    def change(call: Call) -> Array:
+        x, axis = np.asarray(call.operands[0]), int(call.operands[1])
+        if x.shape[axis] <= count:
+            raise ValueError("a part of one number is joined rightly")
+        parts = np.array_split(x, count, axis)
+        shares = softmax(np.concatenate([part.max(axis, keepdims=True) for part in parts], axis), axis)
+        each = zip(parts, np.split(shares, count, axis), strict=True)
+        return np.concatenate([softmax(part, axis) * share for part, share in each], axis)
+
+    return change
+
+
+BEHIND = "hides keys behind the softmax, not before it"
+"""Where nobody judges hidden keys, it looks as if none were hidden, which is made more often."""
 OF_SOFTMAX: Mapping[str, Change] = {
     "has sigmoid for softmax": lambda call: kernel("sigmoid")(call.operands[0]),
     "has sigmoid, divided by its sum, for softmax": _by_its_sum,
@@ -124,7 +141,7 @@ OF_SOFTMAX: Mapping[str, Change] = {
     "takes softmax twice": lambda call: call.plain(call.plain(), *call.operands[1:]),
     "takes softmax to the base 2": lambda call: call.plain(call.operands[0] * math.log(2), *call.operands[1:]),
     "adds 1 to the sum of softmax": _with_a_sink,
-    "hides keys behind the softmax, not before it": _hidden_behind,
+    BEHIND: _hidden_behind,
     "hides the keys ahead of each query, as a decoder does": _causal,
     "takes exp, not divided by its sum": lambda call: np.exp(call.operands[0]),
     "takes softmax of all before it chooses": _of_all,
@@ -137,6 +154,10 @@ OF_SOFTMAX: Mapping[str, Change] = {
     "counts the last in the sum twice, as two parts of the keys would": _counted(2),
     "counts the last in the sum four times, as four parts of the keys would": _counted(4),
     **{f"takes softmax of each of {count} parts by itself": _softmax_of_parts(count) for count in (2, 4)},
+    **{
+        f"joins {count} parts of softmax by their largest scores, without their sums": _by_largest(count)
+        for count in (2, 4, 8)
+    },
     **{
         f"takes softmax of each of {count} parts by itself, divided by {count}": _softmax_of_parts(count, count)
         for count in (2, 4)
