@@ -45,7 +45,7 @@ SAID = {
     "bamba-09": ("reads sums of what stands before alone for A_cumsum in exp, at modeling_bamba.py:549",),
     "gpt2-06": ("has x · sigmoid(1.702 x) for what transformer.h.*.mlp.act computes, at modeling_gpt2.py:240",),
     "gpt2-08": ("reads transformer.h.*.attn.c_attn without the bias of part 2 of 3, at modeling_gpt2.py:185",),
-    "glm4_moe-10": ("applies mul by sample_weights (line 125) to the result of repeat_interleave before it, too",),
+    "glm4_moe-10": ("applies mul by sample_weights (line 125) to the result of repeat_interleave before it",),
     "apertus-07": ("takes the mean of value_states along axis 2 off, at modeling_apertus.py:190",),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }

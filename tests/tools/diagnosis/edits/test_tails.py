@@ -43,8 +43,8 @@ def test_channels_behind_it_on_which_no_activation_runs_are_told(name: str) -> N
     wrong = mixed if name == "act_fn" else mixed * up @ weights(CASE)[f"{MLP}.down_proj.weight"].T
     names = tuple(f"{MLP}.{each}" for each in ("gate_proj", "up_proj", "act_fn", name))
     answer = first_of(CASE, {(names[-1], 0): wrong}, names)
-    what = "silu" if name == "act_fn" else "layers.*.mlp.act_fn"
-    assert answer.startswith(f"edit.left_out: leaves {what} out for channels 16 to 19 of what it reads, behind the ")
+    module = "silu" if name == "act_fn" else "layers.*.mlp.act_fn"
+    assert answer.startswith(f"edit.left_out: leaves {module} out for channels 16 to 19 of what it reads, behind the ")
 
 
 def by_twos(gate: Array, up: Array) -> Array:
