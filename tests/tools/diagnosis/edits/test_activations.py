@@ -5,13 +5,18 @@ It runs `grammar.activations`, too.
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any, cast
+
 import numpy as np
 import pytest
 from by_taps import first_of, golden
 
 from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS
+from qwen3_parity.diagnosis.edits.sites import site_of
 from qwen3_spec.aten import TRUTH
 from qwen3_spec.aten.noise import draws
+from qwen3_spec.graph import Line, Node
 
 X = np.linspace(-5, -4, 1000)
 
@@ -37,3 +42,23 @@ def test_an_activation_times_what_it_reads_is_told() -> None:
     names = (f"{mlp}.gate_proj", f"{mlp}.act_fn")
     answer = first_of(case, {(names[-1], 0): activated * gate}, names)
     assert answer.startswith("edit.added: multiplies the result of silu by what it reads, at modeling_qwen3_moe.py:")
+
+
+def test_the_activation_of_a_layer_is_another_than_the_heads_though_one_line_runs_both() -> None:
+    """A function of the head calls it from a line of the model's own, a module of a layer does not."""
+    of_both = Line(file="activations.py", number=90, function="forward")
+    of_head = Line(file="modeling_x.py", number=7, function="forward")
+    every = [
+        Node("gelu.default", (), {}, "float32", (), module, (of_head, of_both)[at:])
+        for module, at in (("lm_head", 0), ("act", 1))
+    ]
+    assert len({site_of(node, cast(Any, SimpleNamespace(inputs=(), states=frozenset()))) for node in every}) == 2
+
+
+def test_a_gelu_is_called_as_it_is_computed() -> None:
+    case, mlp = "model/gemma3", "model.layers.0.mlp"
+    names = (f"{mlp}.gate_proj", f"{mlp}.act_fn")
+    exact = ACTIVATIONS["exact gelu"](TRUTH, golden(case)[names[0], 0].values().astype(np.float64))
+    assert first_of(case, {(names[-1], 0): exact}, names).startswith(
+        "edit.sibling: has exact gelu for gelu by tanh, at"
+    )

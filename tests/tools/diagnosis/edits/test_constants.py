@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
 from by_taps import firsts, golden, weights
 
-from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.edit import Edit, Site
 from qwen3_parity.diagnosis.edits.grammar.constants import constants
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.mistakes.rounding import bfloat16
 from qwen3_parity.slices.network import network
+from qwen3_spec.graph import Node, Ref
 
 CASE, NORM = "model/gpt_oss", "model.layers.0.input_layernorm"
 EPS, WIDTH = 3e-5, 16
@@ -72,3 +75,17 @@ def test_a_root_or_an_inverse_of_a_key_is_rarer_than_a_number_that_is_left_out()
     left_out = [edit.rank for edit in edits if edit.says == "leaves out add of 1"]
     inverse = [edit.rank for edit in edits if "(1 / " in edit.says and edit.says.endswith(") for 1")]
     assert left_out and inverse and max(left_out) < min(inverse)
+
+
+def test_a_factor_that_several_lines_have_is_left_out_in_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A residual's multiplier stands behind attention and behind the MLP."""
+    monkeypatch.setattr("qwen3_parity.diagnosis.edits.grammar.constants.line_of", lambda *_: None)
+    node = Node("mul.Tensor", (0.22, Ref(0)), {}, "float32", (1,), "layer", ())
+    sites = {Site("modeling_x.py", number, "mul.Tensor"): [number] for number in (7, 9)}
+    of_config = SimpleNamespace(config={"residual_multiplier": 0.22})
+    region = SimpleNamespace(
+        network=of_config, sites=sites, node=lambda _: node, at=sites.__getitem__, base={}, names={}
+    )
+    first, *_ = constants(cast(Any, region))
+    assert isinstance(first, Edit)
+    assert first.says == "leaves out mul by 0.22 (residual_multiplier), 2 times" and len(first.changes) == 2

@@ -12,6 +12,8 @@ OF_TORCH = frozenset(
     {"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py", "pytorch_utils.py"}
 )
 """Files of torch's own modules, and of those like them: a line in them says nothing, the module's path does."""
+ACTIVATIONS = "activations.py"
+"""What an activation's line stands in, whoever calls it: a module of a layer, or a function of the head."""
 _BY_INDEX = frozenset({"getitem", "select.int"})
 """Ops that are another one with another number."""
 _ALONE, _LATER = "alone ", "later "
@@ -24,7 +26,10 @@ def site_of(node: Node, graph: Graph) -> Site:
     line = node.lines[-1] if node.lines else None
     module = opened(node.module) if line is None or line.file in OF_TORCH else ""
     where = ("", 0) if line is None else (line.file, line.number)
-    return Site(*where, node.op, tuple(_origin(operand, node, line, graph) for operand in node.operands), module)
+    callers = node.lines[:-1] if where[0] == ACTIVATIONS else ()
+    called = (f"called at {caller.file}:{caller.number}" for caller in callers)
+    origins = (_origin(operand, node, line, graph) for operand in node.operands)
+    return Site(*where, node.op, (*called, *origins), module)
 
 
 def _origin(operand: Any, node: Node, line: Line | None, graph: Graph) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from qwen3_parity.diagnosis.edits.edit import numbers_of, opened
-from qwen3_parity.diagnosis.edits.sites import OF_TORCH
+from qwen3_parity.diagnosis.edits.sites import ACTIVATIONS, OF_TORCH
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import assigned
 from qwen3_spec.graph import Node
 
-ACTIVATIONS = "activations.py"
 NOT_THE_MODELS = OF_TORCH | {"steps.py", "hub_kernels.py", ACTIVATIONS}
 """Files whose lines say nothing of a model: torch's own modules, activations, the choice of kernels, the walk."""
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from qwen3_parity.diagnosis.edits.edit import Site, Written, opened
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.sites import OF_TORCH
-from qwen3_parity.diagnosis.edits.sources import ACTIVATIONS, NOT_THE_MODELS, variable
+from qwen3_parity.diagnosis.edits.sites import ACTIVATIONS, OF_TORCH
+from qwen3_parity.diagnosis.edits.sources import NOT_THE_MODELS, variable
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import operand
 from qwen3_spec.graph import Line, Node, Ref

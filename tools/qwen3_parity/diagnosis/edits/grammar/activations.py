@@ -36,6 +36,7 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 """By name."""
 _OPS = frozenset({"silu", "gelu", "sigmoid", "tanh", "relu", "softplus"})
+_TANH = "tanh"
 _GATE = "sigmoid"
 """Times what it reads it is silu."""
 _BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE, Kind.CHOICE})
@@ -45,10 +46,13 @@ _BY_ITSELF = frozenset({Kind.POINT, Kind.MOVE, Kind.CHOICE})
 def activations(region: Region) -> Iterator[Edit]:
     """Every activation with every sibling of it."""
     for site, places in reversed(region.sites.items()):
-        op, line = short(site.op), line_of(region, places[0])
-        for name, function in ACTIVATIONS.items() if region.node(places[0]) is not None and op in _OPS else ():
-            yield Edit("edit.sibling", f"has {name} for {op}", PLAIN, {site: _of_operand(function)}, line)
-        if region.node(places[0]) is not None and op in _OPS - {_GATE}:
+        op, node, line = short(site.op), region.node(places[0]), line_of(region, places[0])
+        if node is None or op not in _OPS:
+            continue
+        name_of_op = f"{op} by {_TANH}" if _TANH in (*node.operands[1:2], node.named.get("approximate")) else op
+        for name, function in ACTIVATIONS.items():
+            yield Edit("edit.sibling", f"has {name} for {name_of_op}", PLAIN, {site: _of_operand(function)}, line)
+        if op != _GATE:
             says = f"multiplies the result of {op} by what it reads"
             yield Edit("edit.added", says, RARE, {site: lambda call: call.plain() * call.operands[0]}, line)
     for site, every in region.blocks.items():

@@ -25,6 +25,7 @@ _OPS = frozenset(
 )
 NEUTRAL: Mapping[str, float] = {"add": 0, "sub": 0, "mul": 1, "div": 1}
 """What an op with a number leaves as it is."""
+_FACTORS = ("mul.", "div.")
 _EPSILONS = (1e-6, 1e-5, 1e-12, 1e-8, 1e-7, 1e-4, 1e-3, 1e-2, 0.0)
 """The usual first: where few numbers are small, several fit."""
 _WIDTHS = frozenset(
@@ -109,9 +110,13 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
                 sites.setdefault(value, {})[site] = slot
     for value, slots in sites.items():
         line = line_of(region, region.at(next(iter(slots)))[0])
+        names = f"{number(value)}{_key(value, config)}, {len(slots)} times"
+        if len(slots) > 1 and all(site.op.startswith(_FACTORS) for site in slots):
+            ones: dict[Site, Change] = {site: _put(slot, 1.0) for site, slot in slots.items()}
+            yield Edit("edit.left_out", f"leaves out mul by {names}", PLAIN, ones, line)
         for key, constant in config.items() if len(slots) > 1 else ():
             if constant != value and (value >= _SMALL or constant < _LARGER):
-                says = f"has {number(constant)} ({key}) for {number(value)}{_key(value, config)}, {len(slots)} times"
+                says = f"has {number(constant)} ({key}) for {names}"
                 changes = {site: _put(slot, float(constant)) for site, slot in slots.items()}
                 yield Edit("edit.constant", says, PLAIN, changes, line)
 
@@ -335,7 +340,7 @@ _SAME = 1e-6
 
 
 def _head_dim(config: Mapping[str, float]) -> float:
-    return config.get("hidden_size", 0) / (config.get("num_attention_heads", 0) or 1)
+    return config.get("hidden_size", 0) // (config.get("num_attention_heads", 0) or 1)
 
 
 def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[float, str, Rank]]:
@@ -345,7 +350,7 @@ def _of_config(value: float, config: Mapping[str, float]) -> Iterator[tuple[floa
     """
     heads = _head_dim(config)
     keys = dict[float, list[str]]()
-    for key, constant in {"(hidden_size / num_attention_heads)": heads, **config}.items():
+    for key, constant in {"(hidden_size // num_attention_heads)": heads, **config}.items():
         keys.setdefault(float(constant), []).append(key)
     every = [constant for constant in keys if constant > 1]
     like = [form for form, power in _FORMS.items()
