@@ -77,14 +77,13 @@ def test_a_root_or_an_inverse_of_a_key_is_rarer_than_a_number_that_is_left_out()
     assert left_out and inverse and max(left_out) < min(inverse)
 
 
-def test_a_factor_that_several_lines_have_is_left_out_in_all_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_factor_that_several_lines_have_is_left_out_in_all_of_them() -> None:
     """A residual's multiplier stands behind attention and behind the MLP."""
-    monkeypatch.setattr("qwen3_parity.diagnosis.edits.grammar.constants.line_of", lambda *_: None)
     node = Node("mul.Tensor", (0.22, Ref(0)), {}, "float32", (1,), "layer", ())
     sites = {Site("modeling_x.py", number, "mul.Tensor"): [number] for number in (7, 9)}
-    of_config = SimpleNamespace(config={"residual_multiplier": 0.22})
+    of_config = SimpleNamespace(config={"residual_multiplier": 0.22}, is_smallest=lambda _: False)
     region = SimpleNamespace(
-        network=of_config, sites=sites, node=lambda _: node, at=sites.__getitem__, base={}, names={}
+        network=of_config, sites=sites, node=lambda _: node, at=sites.__getitem__, base={}, names={}, users={}
     )
     first, *_ = constants(cast(Any, region))
     assert isinstance(first, Edit)
