@@ -41,16 +41,16 @@ _SIZES: Settings = {
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"), 64),
     **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"), 1e-5),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 12),
-    **dict.fromkeys(("num_experts_per_tok", "top_k_experts", "moe_k"), 3),
+    **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k"), 3),
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
     **dict.fromkeys(("first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
-    "linear_num_key_heads": 2,
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_heads"), 2),
     "linear_num_value_heads": 4,
-    **dict.fromkeys(("linear_key_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
+    **dict.fromkeys(("linear_key_head_dim", "linear_head_dim", "state_size", "mamba_d_state", "mamba_d_head"), 8),
     "linear_value_head_dim": 6,  # or a state's axes may be exchanged
     **dict.fromkeys(("mamba_n_heads", "n_mamba_heads"), _HEADS),
     "mamba_headdim": 2 * _WIDTH // _HEADS,
@@ -77,6 +77,7 @@ _SIZES: Settings = {
 """Numbers by the keys of configurations; a key that a configuration lacks, or has no number for, stays as it is."""
 _GROUPS: Mapping[str, Settings] = {
     "n_group": {"n_group": 4, "topk_group": 2},
+    "num_expert_group": {"num_expert_group": 4, "topk_group": 2},
     "n_groups": {"n_groups": 2},
     "mamba_n_groups": {"mamba_n_groups": 2},
 }
