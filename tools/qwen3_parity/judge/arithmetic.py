@@ -14,7 +14,7 @@ BY_NAME = {
     "other": pb.ARITHMETIC_OTHER,
 }
 """The schema's arithmetics as people say them; "other" is lossy: quantised."""
-HALVES: dict[int, pb.Arithmetic] = {pb.BF16: pb.ARITHMETIC_BF16, pb.F16: pb.ARITHMETIC_F16}
+HALVES: dict[pb.DType, pb.Arithmetic] = {pb.BF16: pb.ARITHMETIC_BF16, pb.F16: pb.ARITHMETIC_F16}
 _OF_MIXED = 3
 """Autocast leaves norms, sums and softmax in float32: where one tap in three is in half precision, its products are."""
 

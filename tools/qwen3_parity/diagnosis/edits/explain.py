@@ -17,6 +17,7 @@ from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
+_ROUNDED = "edit.rounded"
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -43,7 +44,22 @@ def explain(
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
     alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
+    tried = [each for each in targets if each.region.key in searched.tried]
+    alike = [_with_other_steps(fitting, tried) for fitting in alike]
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
+
+
+def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
+    """A rounding that gives most taps as a whole, and those where few cells fall on another step: no other mistake."""
+    said = fitting.said
+    if fitting.edit.name != _ROUNDED or said.partly or 2 * said.whole < said.of:
+        return fitting
+    left = [x for x in targets if x.region.key not in said.taps and x.is_on_other_steps(fitting.edit)]
+    if not left:
+        return fitting
+    taps = "another tap" if len(left) == 1 else f"{len(left)} more taps"
+    says = f"{said.says} (at {taps} but for few cells, whose inputs stand at the edge of a step)"
+    return fitting._replace(said=replace(said, says=says, taps=(*said.taps, *(x.region.key for x in left))))
 
 
 def _shortly(number: re.Match[str]) -> str:
