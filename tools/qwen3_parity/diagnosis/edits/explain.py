@@ -18,6 +18,7 @@ from qwen3_parity.slices.source import place_of, text_of
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
 _ROUNDED = "edit.rounded"
+_FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -44,9 +45,25 @@ def explain(
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
     alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
+    alike = _of_fewer_chosen(alike, targets)
     tried = [each for each in targets if each.region.key in searched.tried]
     alike = [_with_other_steps(fitting, tried) for fitting in alike]
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
+
+
+def _of_fewer_chosen(alike: Sequence[Fitting], targets: Sequence[Target]) -> Sequence[Fitting]:
+    """That fewer are chosen, alone, where it gives the numbers and no choice was recorded: then its shape is another."""
+    for fitting in alike:
+        at = next((x for x in targets if x.region.key == fitting.said.taps[0]), None)
+        values = [] if at is None else [value for site in fitting.edit.changes for value in at.region.at(site)]
+        if at is None or not values or fitting.edit.says not in _FEWER:
+            continue
+        network, node = at.region.network, at.region.node(values[0])
+        if node is None or network.users.get(values[0], {}).keys() & network.slices.recorded.keys():
+            continue
+        count = int(node.operands[1])
+        return [fitting._replace(said=replace(fitting.said, says=f"chooses {count - 1}, not {count}"))]
+    return alike
 
 
 def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
