@@ -51,8 +51,8 @@ def explain(
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
 
 
-def _of_fewer_chosen(alike: Sequence[Fitting], targets: Sequence[Target]) -> Sequence[Fitting]:
-    """That fewer are chosen, alone, where it gives the numbers and no choice was recorded: then its shape is another."""
+def _of_fewer_chosen(alike: list[Fitting], targets: Sequence[Target]) -> list[Fitting]:
+    """That fewer are chosen, alone, where it gives the numbers and no choice was recorded: its shape is another."""
     for fitting in alike:
         at = next((x for x in targets if x.region.key == fitting.said.taps[0]), None)
         values = [] if at is None else [value for site in fitting.edit.changes for value in at.region.at(site)]
