@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
@@ -104,6 +105,7 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"embedding_size": _WIDTH},
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
     _ONE_GROUP,
+    {"layer_types": [None, "attention"]},  # of a family that has no layer of it unless a checkpoint says where
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 _WIDE: Settings = {
@@ -146,7 +148,7 @@ def family(name: str | Path) -> Any:
             "transformers does not know this family",
             expected="a model_type such as qwen3_moe, or the path of a config.json",
             got=ascii(kind),
-            next_step="check the name; a newer transformers may have it",
+            next_step=_other_name(kind),
         )
     family_class: Any = CONFIG_MAPPING[kind]
     try:
@@ -160,6 +162,13 @@ def family(name: str | Path) -> Any:
             got=f"{type(error).__name__}: {short(error)}",
             next_step="check config.json",
         ) from error
+
+
+def _other_name(kind: object) -> str:
+    """What to do about a name that transformers does not know: the nearest that it does."""
+    near = get_close_matches(str(kind).replace("_", "-"), [name.replace("_", "-") for name in CONFIG_MAPPING], 1, 0.8)
+    names = [name for name in CONFIG_MAPPING if name.replace("_", "-") in near]
+    return f"{f'is it {names[0]}? else' if names else 'check the name;'} a newer transformers may have it"
 
 
 def _read(said: Any) -> Any:
@@ -210,7 +219,9 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
 
 
 def _by_kind(values: list[Any], size: object) -> list[Any]:
-    """What each layer has; sizes become small, and those that differ differ."""
+    """What each layer has, or is to have instead; sizes become small, and those that differ differ."""
+    if isinstance(size, list):
+        return [new or value for new, value in zip(size, values, strict=True)]
     if type(size) is not int or not all(type(value) is int for value in values):
         return values
     kinds = sorted(set(values))

@@ -93,3 +93,22 @@ def test_a_state_has_several_groups_where_the_family_has(kind: str, key: str) ->
 
 def test_a_family_whose_state_has_several_groups_runs_with_them() -> None:
     assert tiny_model("mamba2").config.n_groups == 2
+
+
+def test_a_family_that_has_no_layer_of_attention_by_itself_has_one() -> None:
+    config = tiny_model("granitemoehybrid").config
+    assert config.num_hidden_layers == 2 and sorted(config.layer_types) == ["full_attention", "linear_attention"]
+
+
+@pytest.mark.parametrize(
+    ("said", "next_step"),
+    [
+        ("xlm_roberta", "is it xlm-roberta? else"),
+        ("qwen3moe", "is it qwen3_moe? else"),
+        ("none_such", "check the name;"),
+    ],
+)
+def test_a_name_that_is_nearly_a_familys_is_told_which(said: str, next_step: str) -> None:
+    with pytest.raises(ParityError) as refused:
+        family(said)
+    assert refused.value.next_step == f"{next_step} a newer transformers may have it"

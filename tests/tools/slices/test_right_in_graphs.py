@@ -8,13 +8,14 @@ import numpy as np
 from rich.console import Console
 from small import golden, recording, run, weights
 
-from qwen3_golden import Recording, pb
+from qwen3_golden import Recording, pb, tensor
 from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Problem
 from qwen3_parity.report.diagnoses import terminal
+from qwen3_parity.report.next_step import after_diagnosis
 from qwen3_parity.report.verdicts import in_the_run
 
 
@@ -53,6 +54,21 @@ def test_a_run_in_bfloat16_that_is_stored_as_float32_accuses_nobody() -> None:
     candidate = recording(rounded, "port")
     candidate.run.arithmetic = pb.ARITHMETIC_BF16
     assert "every op is right on its own inputs in bfloat16" in said(candidate)
+
+
+def test_a_run_in_bfloat16_that_is_declared_lossy_is_told_the_same() -> None:
+    whole = recording(run({}), "port")
+    rounded = [
+        tensor(item.info.name, (item.array.view(np.uint32) >> 16).astype(np.uint16), dtype=pb.BF16)
+        if item.is_float
+        else item
+        for item in whole
+    ]
+    candidate = replace(whole, tensors=rounded)
+    candidate.run.arithmetic = pb.ARITHMETIC_OTHER
+    assert "every op is right on its own inputs in bfloat16" in said(candidate)
+    next_step = after_diagnosis(diagnose(golden(), candidate, weights()), golden=golden())
+    assert next_step["do"] == "stop" and "measure the whole run by a golden in bfloat16" in str(next_step["says"])
 
 
 def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:

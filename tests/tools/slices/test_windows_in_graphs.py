@@ -1,4 +1,7 @@
-"""An engine whose cache has every key, and whose window is another: by layers alone, and by the results alone."""
+"""An engine whose cache has every key, and whose window is another: by layers, by projections and by the results alone.
+
+It runs `edits.past_windows`.
+"""
 
 from __future__ import annotations
 
@@ -20,8 +23,12 @@ from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_reference.cases.models import MODEL_CASES
 
 NAME = "model/gemma3"
-LEVELS = {"layers": re.compile(r"input\..*|model\.layers\.\d+|logits"), "results": re.compile(r"input\..*|logits")}
-WORK = {"layers": ENOUGH / 10, "results": ENOUGH / 5}
+LEVELS = {
+    "layers": re.compile(r"input\..*|model\.layers\.\d+|logits"),
+    "results": re.compile(r"input\..*|logits"),
+    "projections": re.compile(r"input\..*|.*self_attn\.[qkvo]_(proj|norm)"),
+}
+WORK = {"layers": ENOUGH / 10, "results": ENOUGH / 5, "projections": ENOUGH / 10}
 
 
 def with_window(length: int, folder: Path) -> Recording:
@@ -29,7 +36,7 @@ def with_window(length: int, folder: Path) -> Recording:
     model: Any = network(next(case for case in MODEL_CASES if case.name == NAME))
     case = qwen3_parity.golden(NAME)
     model.config.get_text_config().sliding_window = length
-    taps = ["model.layers.?", "logits"]  # those inside show more keys than the golden's
+    taps = ["model.layers.?", "logits", "model.layers.?.self_attn.?_*"]  # others show more keys
     with torch.no_grad(), qwen3_parity.record(model, case, path=folder / "mine.pb", taps=taps) as recording:
         cache = DynamicCache()
         for step in case.steps:
@@ -51,4 +58,5 @@ def test_another_window_is_named_by_the_first_step_though_later_ones_read_keys_t
     every_name = diagnosis.faults[0].explanations  # of 5 tokens all are within a window of 5, and of any longer one
     assert {each.name for each in every_name} == {"edit.constant"}
     assert any(says.format(window + by, window) in each.says for each in every_name)
-    assert every_name[0].says.endswith("in later steps it reads keys that the reference's cache no longer has")
+    assert "in later steps it reads keys that the reference's cache no longer has" in every_name[0].says
+    assert every_name[0].whole == every_name[0].of == len(diagnosis.faults[0].fault.wrong)

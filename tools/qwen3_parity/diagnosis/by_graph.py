@@ -17,6 +17,7 @@ from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.at_padding import at_padding
 from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
+from qwen3_parity.diagnosis.edits.past_windows import GONE, with_past
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.elsewhere import Elsewhere
@@ -186,12 +187,25 @@ def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misp
         search.progress(f"what is otherwise at {place}")
         searched = _searched(fault, network, list(known.values()), search, passed, max(until - work, until // _LEAST))
         work += searched.work
+        past = [longer for x in searched.fitting if (longer := with_past(x.edit, network)) is not None]
+        if past:
+            searched = _in_all_steps(fault, network, searched, past, search, passed)
+            known |= {edit.says: edit for edit in past}
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
         replace(_explained(part, network), cut=part.searched.stopped and search.cut)
         for part in _agreed(places, network, search, passed)
     ]
+
+
+def _in_all_steps(
+    fault: Fault, network: Network, searched: Searched, past: Sequence[Edit], search: Search, passed: Collection[int]
+) -> Searched:
+    """What was found of a window, in decode steps, too, where that gives more wrong taps."""
+    longer = _searched(fault, network, past, search, passed, new=False)
+    better = bool(longer.fitting) and longer.fitting[0].said.reproduced > searched.fitting[0].said.reproduced
+    return replace(searched, fitting=longer.fitting, stopped=False) if better else searched
 
 
 def _passed(alone: Sequence[Alone], network: Network) -> frozenset[int]:
@@ -290,9 +304,8 @@ def _idle(network: Network, value: int, worst: Alone) -> list[Finding]:
 def _of_the_first_step(explanations: Sequence[Explanation], fault: Fault) -> list[Explanation]:
     """Another window that gives all numbers of the first step: in later ones the reference's cache has no such keys."""
     first = {(verdict.name, verdict.step) for verdict in fault.wrong if verdict.step == 0}
-    gone = "in later steps it reads keys that the reference's cache no longer has"
     return [
-        replace(each, says=f"{each.says}; {gone}")
+        each if GONE in each.says else replace(each, says=f"{each.says}; {GONE}")
         for each in explanations
         if _WINDOW in each.says.partition(":")[0] and each.whole and not each.contradicted
         if first and first <= {*each.taps}

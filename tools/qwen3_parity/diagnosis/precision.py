@@ -93,11 +93,14 @@ def held_by_all(numbers: list[Finding], alike: Sequence[WrongTap]) -> list[Findi
     """
     if not numbers or numbers[0].name not in _FINDINGS:
         return numbers
+    finders = [*_FINDERS]
     for tap in alike:
         with np.errstate(all="ignore"):
-            each = (finder(tap) for finder in _FINDERS)
-            same = any(_tells(finding) for finding in each if finding is not None)
-        if not same:
+            each = ((finder, finder(tap)) for finder in finders)
+            same = next((finder for finder, finding in each if finding is not None and _tells(finding)), None)
+        if same is not None:
+            finders.sort(key=lambda finder: finder is not same)  # what told it of a tap does so of the next
+        else:
             first = numbers[0]
             says = f"{first.says}; at {tap.name} (step {tap.step}) they are no such numbers"
             return [replace(first, says=says, weight=min(first.weight, _OF_SOME)), *numbers[1:]]

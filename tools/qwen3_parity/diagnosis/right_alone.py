@@ -65,8 +65,10 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
 
 
 def other_type(verdicts: Verdicts, golden: pb.Arithmetic) -> str:
-    """The candidate's dtype where it can be captured in and is not the golden's; empty otherwise."""
-    mine, theirs = _TYPES.get(verdicts.arithmetic, ""), _TYPES.get(golden, "")
+    """The dtype that the candidate computes in where it can be captured in and is not the golden's; empty otherwise."""
+    lossy = verdicts.arithmetic == pb.ARITHMETIC_OTHER
+    mine = _TYPES.get(verdicts.computed_in if lossy else verdicts.arithmetic, "")
+    theirs = _TYPES.get(golden, "")
     return mine if theirs and mine != theirs else ""
 
 

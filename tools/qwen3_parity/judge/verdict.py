@@ -124,7 +124,8 @@ class Verdicts:
     `not_materialised` taps that the golden has and the candidate says it never makes; `results` the name and step of
     the case's results. `unreached` are layers and steps that a port in progress has not built, in words. `partial`:
     nobody asks for the results. `floors`: the golden has noise floors.
-    `contract` is what was judged by, None where nobody looked. `predictions` are those of a lossy candidate.
+    `contract` is what was judged by, None where nobody looked. `predictions` are those of a lossy candidate, and
+    `computed_in` says what it computes in, where its taps tell.
     """
 
     case: pb.Case
@@ -143,6 +144,7 @@ class Verdicts:
     floors: bool = True
     contract: Contract | None = None
     predictions: Predictions | None = None
+    computed_in: int = pb.ARITHMETIC_UNSPECIFIED
 
     @property
     def problems(self) -> list[Problem]:

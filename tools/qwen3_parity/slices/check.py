@@ -10,6 +10,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.judge.arithmetic import computed_in
 from qwen3_parity.judge.budgets import headroom, shares
 from qwen3_parity.judge.compare import compare, exact
 from qwen3_parity.judge.match import is_input, parameters_differ, same_case, several
@@ -68,6 +69,7 @@ def judged_by_graph(
         candidate=actual.source,
         arithmetic=actual.run.arithmetic or expected.run.arithmetic,
         backend=actual.run.backend or pb.FOREIGN,
+        computed_in=computed_in(expected, actual),
         taps=[_in_the_run(item, expected, actual, graph, rerouted) for item in both],
         structural=_structural(expected, actual, unrounded),
         not_materialised=[_where(item) for item in expected if not is_input(item, pb.GRAPH) and item.key not in actual],

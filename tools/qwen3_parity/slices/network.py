@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from qwen3_golden import Array, Recording, Tensor, pb
+from qwen3_parity.judge.arithmetic import computed_in
 from qwen3_parity.slices.run import leaf_values
 from qwen3_parity.slices.source import call_of, called_beside
 from qwen3_parity.slices.stored import graph_of
@@ -20,7 +21,6 @@ from qwen3_spec.slices import Slices, chooser, chosen
 DTYPES: dict[int, str] = {pb.F64: "float64", pb.F32: "float32", pb.BF16: "bfloat16", pb.F16: "float16"}
 """Float types of the schema by torch's names."""
 _NARROW: dict[int, str] = {pb.ARITHMETIC_BF16: "bfloat16", pb.ARITHMETIC_F16: "float16"}
-_HALF = (pb.BF16, pb.F16)
 
 
 @dataclass(frozen=True)
@@ -171,12 +171,9 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
 
 
 def _is_narrow(candidate: Recording, golden: Recording) -> bool:
-    """Whether half precision is judged: a lossy engine computes in what the golden has or in what most taps are in."""
-    arithmetic = candidate.run.arithmetic or golden.run.arithmetic
-    if arithmetic != pb.ARITHMETIC_OTHER:
-        return arithmetic in _NARROW
-    floats = [item.info.dtype for item in candidate if item.is_float and item.key in golden]
-    return golden.run.arithmetic in _NARROW or 2 * sum(dtype in _HALF for dtype in floats) > len(floats)
+    """Whether half precision is judged: a lossy engine computes in what the golden has or in what its taps are in."""
+    lossy = candidate.run.arithmetic == pb.ARITHMETIC_OTHER
+    return computed_in(golden, candidate) in _NARROW or (lossy and golden.run.arithmetic in _NARROW)
 
 
 def _can_be_chosen(graph: Graph, value: int, indices: Array) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from by_taps import firsts, golden, weights
+from by_taps import first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits import of_experts as of_experts_module
@@ -133,3 +133,13 @@ def test_a_routers_weights_of_tokens_beyond_a_capacity_are_told() -> None:
     )
     says = f"leaves every expert out beyond a capacity of tokens × {chosen.shape[1]} / {count}, rounded up, at "
     assert first.startswith(f"edit.expert: {says}")
+
+
+def test_fewer_chosen_experts_are_told_once_where_no_choice_was_recorded() -> None:
+    """The choice has another shape then, and no tap of it is the golden's."""
+    _, _, weight = routed()
+    scores = weight[:, :-1].astype(np.float64)
+    chosen = experts(by=np.pad(scores / scores.sum(-1, keepdims=True), ((0, 0), (0, 1))))
+    shown = ("layers.0.post_attention_layernorm", f"{MLP}.gate", f"{MLP}.experts")
+    said = first_of(CASE, {(shown[-1], 0): chosen}, shown)
+    assert said.startswith(f"edit.sibling: chooses {weight.shape[-1] - 1}, not {weight.shape[-1]}, at modeling_")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import by_taps
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "slices"))
 from small import recording, run, weights
 
 from qwen3_golden import Array, Recording, pb
+from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site, Written
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.fit import fit
@@ -22,6 +25,7 @@ from qwen3_parity.diagnosis.edits.search import Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.precision import in_few_bits
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
 from qwen3_spec.graph import Line
@@ -205,3 +209,18 @@ def test_what_makes_numbers_narrow_waits_where_a_tap_is_far_off(
     search([tap("layers.0.experts", honest.truth + size * np.abs(honest.truth).max() * noise)], [])
     assert (tried.index("edit.rounded") > tried.index("edit.added")) == waits
     assert tried.index("edit.added") > tried.index("edit.reads")
+
+
+@pytest.mark.parametrize(("moved", "left"), [(1, 0), (9, 1)])
+def test_a_rounding_accounts_for_few_cells_on_another_step_and_not_for_many(moved: int, left: int) -> None:
+    case, norm = "model/qwen3_moe", "model.norm"
+    golden = by_taps.golden(case)
+    rounded = {step: golden[norm, step].array.astype(np.float16) for step in range(len(golden.case.steps))}
+    cells = rounded[1].reshape(-1)[-moved:]
+    cells[:] = np.nextafter(cells, np.float16(np.inf))
+    shown = [item for item in golden if item.info.name not in ("model", "lm_head", "logits")]
+    tensors = [replace(x, array=np.float32(rounded[x.info.step])) if x.info.name == norm else x for x in shown]
+    (fault,) = diagnose(golden, replace(golden, tensors=tensors), by_taps.weights(case), partial=True).faults
+    best = fault.explanations[0]
+    assert (best.name, best.whole, best.of, len(fault.left)) == ("edit.rounded", 2, 3, left)
+    assert in_few_bits(fault) == ("but for few cells" in best.says) == (not left)

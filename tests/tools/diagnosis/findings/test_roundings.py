@@ -12,6 +12,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.numbers.roundings import rescaled_rows, scattered
+from qwen3_parity.diagnosis.findings.product import Product
 from qwen3_parity.mistakes.rounding import bfloat16
 
 
@@ -129,3 +130,29 @@ def test_an_input_that_only_a_number_names_is_called_by_its_whole_name() -> None
     x = TRUTH[..., :5]
     said = said_of(x, TRUTH[0, :5], bfloat16(x.astype(np.float32)), "model.layers.0")
     assert said.startswith("it is right once model.layers.0 is rounded before it goes in")
+
+
+@pytest.mark.parametrize("scaled", [1.0, 1.01])
+def test_a_linear_that_reads_each_calls_scale_is_told_and_a_mistake_beside_it_is_not(scaled: float) -> None:
+    """As torch's dynamic quantisation does: integers of its own, with a zero point, of a call's tensor with padding."""
+    random = np.random.Generator(np.random.PCG64(3))
+    weight = random.standard_normal((16, 24)).astype(np.float32)
+    calls = [size * random.standard_normal((7, 24)).astype(np.float32) for size in (1, 3)]
+    step = np.float32(np.abs(weight).max() / 127.5)
+    held = np.clip(np.rint(weight / step), -128, 127) * step
+    rows, read, ends = [], [], []
+    for x in calls:
+        low, high = x.min(), x.max()
+        scale = np.float32((high - low) / 127)
+        zero = np.rint(-low / scale)
+        rows.append(x[2:])  # the first two are padding, which the scale is read off, too
+        read.append(((np.clip(np.rint(x / scale) + zero, 0, 127) - zero) * scale)[2:])
+        ends.append(np.broadcast_to(np.array([low, high]), (len(x) - 2, 2)))
+    x, y = np.float64(np.concatenate(rows)), np.float64(np.concatenate(read)) @ np.float64(held).T
+    y[:, 3] *= scaled
+    y[:, 7] *= scaled
+    product = Product("w", x, np.float64(weight), np.zeros(16), y, 0 * y, 4.0, ends=np.concatenate(ends))
+    fits = rounded_input(replace(tap_of(product.truth[None], y[None]), product=lambda: product))
+    assert (fits is None) == (scaled != 1)
+    input_says = "its input is in 7 bits with a zero point, a scale for each call"
+    assert fits is None or fits.says == f"its weight is in 8 bits (-128 to 127), a scale for all of it; {input_says}"

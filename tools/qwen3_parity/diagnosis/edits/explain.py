@@ -17,6 +17,8 @@ from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
+_ROUNDED = "edit.rounded"
+_FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -43,7 +45,38 @@ def explain(
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
     different = {_NUMBER.sub(_shortly, fitting.said.says): fitting for fitting in reversed(alike)}
     alike = [fitting for fitting in alike if fitting in different.values()][:_SHOWN]
+    alike = _of_fewer_chosen(alike, targets)
+    tried = [each for each in targets if each.region.key in searched.tried]
+    alike = [_with_other_steps(fitting, tried) for fitting in alike]
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
+
+
+def _of_fewer_chosen(alike: list[Fitting], targets: Sequence[Target]) -> list[Fitting]:
+    """That fewer are chosen, alone, where it gives the numbers and no choice was recorded: its shape is another."""
+    for fitting in alike:
+        at = next((x for x in targets if x.region.key == fitting.said.taps[0]), None)
+        values = [] if at is None else [value for site in fitting.edit.changes for value in at.region.at(site)]
+        if at is None or not values or fitting.edit.says not in _FEWER:
+            continue
+        network, node = at.region.network, at.region.node(values[0])
+        if node is None or network.users.get(values[0], {}).keys() & network.slices.recorded.keys():
+            continue
+        count = int(node.operands[1])
+        return [fitting._replace(said=replace(fitting.said, says=f"chooses {count - 1}, not {count}"))]
+    return alike
+
+
+def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
+    """A rounding that gives most taps as a whole, and those where few cells fall on another step: no other mistake."""
+    said = fitting.said
+    if fitting.edit.name != _ROUNDED or said.partly or 2 * said.whole < said.of:
+        return fitting
+    left = [x for x in targets if x.region.key not in said.taps and x.is_on_other_steps(fitting.edit)]
+    if not left:
+        return fitting
+    taps = "another tap" if len(left) == 1 else f"{len(left)} more taps"
+    says = f"{said.says} (at {taps} but for few cells, whose inputs stand at the edge of a step)"
+    return fitting._replace(said=replace(said, says=says, taps=(*said.taps, *(x.region.key for x in left))))
 
 
 def _shortly(number: re.Match[str]) -> str:

@@ -35,6 +35,8 @@ _MOSTLY = 0.5
 """The part of an axis' indices that must be wrong for an edit to be one of them alone."""
 _FEWEST = 8
 """Different wrong numbers that an edit of a part of a tap must give."""
+_ON_EDGES, _STEP = 0.02, 2.1
+"""The part of a tap's cells that may stand at the edge of a step, or one; a step, in times of the most that is lost."""
 
 
 _ROUNDED = 0.04
@@ -185,6 +187,17 @@ class Target:
         unit = self._unit_of(edit, predicted)
         again = near if unit is None else self._nearness(predicted, unit)
         return NOTHING if again.part and edit.parts else again
+
+    def is_on_other_steps(self, rounding: Edit) -> bool:
+        """Whether a rounding gives next to all, and the rest is off by a step: an input stood at the edge of one."""
+        predicted = self.predicted(rounding)
+        if predicted is None or self.actual.dtype.kind != "f":
+            return False
+        off = self.off(predicted)
+        lost, left = (np.abs(predicted - x)[cells] for x, cells in ((self.truth, self.counts), (self.actual, off)))
+        return bool(
+            off.sum() <= max(1, _ON_EDGES * self.counts.sum()) and left.max(initial=0) <= _STEP * lost.max(initial=0)
+        )
 
     def is_one_of_two(self, edit: Edit) -> bool:
         """Whether one of two edits makes all that both make here, or nothing: the other one is all that is wrong."""

@@ -36,6 +36,8 @@ class Product:
     rounding units beside the product's own, of the shape of `y`, `roundoff` what storing `y` costs of its size.
     `loaded`: whether the candidate's digest of the weight is the checkpoint's, None where nobody says it. `tensors` has
     every parameter by name. `hidden`: x was not recorded but computed, so that the mistake may be ahead.
+    `ends` are the smallest and the largest number of the whole tensor that each position is of, padding too, where
+    x is one, `[position, 2]`.
     `held` are the weight's first rows and inputs as the candidate holds them, where its recording has them, and
     `by_positions` is the product by what was recorded, where these are not all of the weight.
     """
@@ -51,6 +53,7 @@ class Product:
     loaded: bool | None = None
     tensors: Mapping[str, Array] = field(default_factory=dict, repr=False)
     hidden: bool = False
+    ends: Array | None = None
     held: Array | None = field(default=None, repr=False)
     by_positions: Product | None = field(default=None, repr=False)
 
@@ -68,7 +71,14 @@ class Product:
     def digest(self) -> bytes:
         """The same for products of the same numbers, whatever their names."""
         digest = hashlib.sha256(repr((self.headroom, self.roundoff)).encode())
-        for numbers in (self.x, self.weight, self.bias, self.y, self.noise):
+        for numbers in (
+            self.x,
+            self.weight,
+            self.bias,
+            self.y,
+            self.noise,
+            np.zeros(0) if self.ends is None else self.ends,
+        ):
             digest.update(repr((numbers.shape, numbers.dtype.str)).encode())
             digest.update(np.ascontiguousarray(numbers).tobytes())
         return digest.digest()
@@ -120,6 +130,7 @@ class Product:
             bias=self.bias[outputs],
             y=self.y[positions][:, outputs],
             noise=self.noise[positions][:, outputs],
+            ends=None if self.ends is None else self.ends[positions],
         )
 
 
@@ -138,7 +149,14 @@ def by_held(product: Product, held: Array | None) -> Product:
     noise = _STEPS * FLOAT32_ROUNDOFF * size + product.roundoff * np.abs(rows.T)
     y = rows.T + part.bias
     cut = product if product.x.size and weight.shape != product.weight.shape else None
-    return replace(part, x=np.eye(rows.shape[1]), weight=weight, y=y, noise=noise, held=rows, by_positions=cut)
+    return replace(
+        part, x=np.eye(rows.shape[1]), weight=weight, y=y, noise=noise, ends=None, held=rows, by_positions=cut
+    )
+
+
+def ends_of(x: Array) -> Array:
+    """The smallest and the largest number of a tensor at each of its positions, `[position, 2]`."""
+    return np.broadcast_to(np.array([x.min(initial=0), x.max(initial=0)]), (len(x), 2))
 
 
 def spread(count: int) -> Array:

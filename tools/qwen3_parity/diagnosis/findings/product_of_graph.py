@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, spread
+from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, ends_of, spread
 from qwen3_parity.mistakes.parameters import held_rows, loaded
 from qwen3_parity.slices.network import DTYPES, Network
 from qwen3_reference.graph.scope import counted
@@ -44,7 +44,7 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
     rows = list(_rows(network, key[0], parts, len(weight), noisy=hidden or network.narrow))
     if not rows:
         return None
-    x, y, noise = (np.concatenate(part) for part in zip(*rows, strict=True))
+    x, y, noise, ends = (np.concatenate(part) for part in zip(*rows, strict=True))
     sample, leaves = spread(len(x)), network.graph.leaves
     bias = network.slices.leaves[leaves[parts.bias]] if parts.bias else np.zeros(len(weight))
     dtype = network.slices.dtypes.get(network.graph.taps[key], "float32")
@@ -60,6 +60,7 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
         loaded=loaded(parts.weight, network.golden, network.candidate),
         tensors={name: network.slices.leaves[leaves[name]] for name in network.graph.parameters},
         hidden=hidden,
+        ends=ends[sample],
     )
     held = held_rows(parts.weight, network.candidate)
     return by_held(product, held.T if held is not None and parts.turned else held)
@@ -89,8 +90,8 @@ def _parts(network: Network, value: int) -> _Parts | None:
 
 def _rows(
     network: Network, name: str, parts: _Parts, outputs: int, *, noisy: bool
-) -> Iterator[tuple[Array, Array, Array]]:
-    """Input, output and further noise at real tokens, step by step: `[position, in]`, twice `[position, out]`."""
+) -> Iterator[tuple[Array, Array, Array, Array]]:
+    """Input, output, further noise and the ends of the whole input at real tokens, step by step."""
     slices, every = network.slices, network.graph.taps.items()
     steps = sorted((key[1], value) for key, value in every if key[0] == name and value in slices.recorded)
     for step, value in steps[:_STEPS] if noisy else steps:
@@ -107,4 +108,4 @@ def _rows(
         y = np.asarray(actual, np.float64).reshape(-1, outputs)
         x = np.asarray(x, np.float64).reshape(len(y), -1)
         good = counts.reshape(-1, outputs).all(1) & np.isfinite(y).all(1) & np.isfinite(x).all(1)
-        yield x[good], y[good], noise.reshape(-1, outputs)[good]
+        yield x[good], y[good], noise.reshape(-1, outputs)[good], ends_of(x)[good]

@@ -8,7 +8,7 @@ from qwen3_golden import Array, pb
 from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.tap_judge import TapJudge, expected
 from qwen3_parity.blame.values import Values, made_once
-from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, spread
+from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, ends_of, spread
 from qwen3_parity.diagnosis.judged import Judged
 from qwen3_parity.judge.budgets import ROUNDOFF
 from qwen3_parity.judge.scope import Scope
@@ -29,7 +29,7 @@ def product_of(judged: Judged) -> Product | None:
     rows = [_rows(judged, step) for step in steps]
     if not any(rows):
         return None
-    x, y, noise = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
+    x, y, noise, ends = (np.concatenate(parts) for parts in zip(*filter(None, rows), strict=True))
     sample = spread(len(x))
     weight = np.asarray(site.parameters["weight"], np.float64)
     product = Product(
@@ -44,12 +44,13 @@ def product_of(judged: Judged) -> Product | None:
         loaded=loaded(site.place.parameters[0], values.golden, values.recording),
         tensors=site.checkpoint,
         hidden=values.recorded(site.names[0], site.step) is None,
+        ends=ends[sample],
     )
     return by_held(product, held_rows(product.name, values.recording))
 
 
-def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
-    """Input, output and further noise at real tokens: `[position, in]`, twice `[position, out]`.
+def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array, Array] | None:
+    """Input, output, further noise and the ends of the whole input at real tokens.
 
     The noise is that of an input that was not recorded, of what it was computed from.
     """
@@ -72,4 +73,4 @@ def _rows(judged: Judged, step: int) -> tuple[Array, Array, Array] | None:
     noise = np.zeros(y.shape) if unit is None else np.broadcast_to(unit, evidence.actual.shape).reshape(y.shape)
     x = x.reshape(len(y), -1)
     good = evidence.judged.reshape(y.shape).all(1) & np.isfinite(y).all(1) & np.isfinite(x).all(1)
-    return x[good], y[good], noise[good]
+    return x[good], y[good], noise[good], ends_of(x)[good]
