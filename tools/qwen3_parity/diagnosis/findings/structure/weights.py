@@ -16,7 +16,7 @@ from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inp
 from qwen3_parity.diagnosis.findings.structure.decoded import as_far_as, decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.narrowed import narrowed, vector
-from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
+from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows, rows_are, rows_replaced
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
@@ -44,6 +44,7 @@ _FORMS: tuple[Form, ...] = (
     scales_across,
     clamped_inputs,
     rows,
+    rows_replaced,
     columns_permuted,
     misread,
     decoded,
@@ -153,11 +154,13 @@ def _other_weight(product: Product, held: Array) -> Finding:
     """A weight that the recording has, in no form that is known of it."""
     if (anothers := _anothers(product, held)) is not None:
         return anothers
-    outputs, change = np.flatnonzero(product.wrong), held - product.weight
-    where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
-    size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
-    says = f"its weight is not the checkpoint's{where}: as loaded it is another one by {size:.2g} of its size"
-    return Finding(UNKNOWN, f"{says}, in no form that is known", _TOLD)
+    outputs = np.flatnonzero(product.wrong)
+    weight, change = product.weight[outputs], (held - product.weight)[outputs]
+    size = float(np.sqrt(np.square(change).mean() / np.square(weight).mean()))
+    by = f"another one by {size:.2g} of its size, in no form that is known"
+    if len(outputs) < len(product.weight):
+        return Finding(UNKNOWN, f"{rows_are(outputs)} as loaded {by}; the rest are the checkpoint's", _TOLD)
+    return Finding(UNKNOWN, f"its weight is not the checkpoint's: as loaded it is {by}", _TOLD)
 
 
 def _counted(positions: int) -> str:
