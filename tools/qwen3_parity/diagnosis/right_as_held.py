@@ -13,11 +13,10 @@ from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN
+from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.network import Network
-
-_FIX = "load the checkpoint's numbers as they are stored"
 
 
 def right_as_held(faults: Sequence[Explained], judged: Judged, weights: Mapping[str, Array]) -> list[Explained]:
@@ -48,6 +47,6 @@ def _as_held(fault: Explained, network: Network, held: Mapping[str, Array], shar
     if name == UNKNOWN:
         return fault
     share, count = max(shares[tap] for tap in taps), len(taps)
-    loads = Explanation(name, says, _FIX, fault.fault.place, share, count, 0, count, 0, rank=COMBINED, taps=taps)
+    loads = Explanation(name, says, LOAD, fault.fault.place, share, count, 0, count, 0, rank=COMBINED, taps=taps)
     lines = [finding for finding in fault.findings if finding.name == REFERENCE]
     return replace(fault, explanations=[loads], findings=lines, stopped=False, cut=False, tried=taps, untried=0)

@@ -24,7 +24,7 @@ _LEFT_AS_LOADED, _AS_LOADED = 0.25, 0.99
 _SCREENED, _AT_ONCE = 8, 64
 """Outputs that a quick look takes, and that are solved at once."""
 _SOME, _HALF = 0.9, 0.5
-"""Where fewer positions are wrong, or rows, these alone are looked at: the prompt's, say, or what a vocabulary added."""
+"""Where fewer positions are wrong, or rows, these alone are looked at: the prompt's, say, or those of new tokens."""
 
 
 def block_scaled(product: Product) -> tuple[str, str, float] | None:
@@ -91,7 +91,7 @@ def _worst(product: Product) -> Product:
 
 
 def _wrong(product: Product) -> tuple[Product, str]:
-    """The product at the positions and in the rows that are wrong, and in words which they are, where others are right."""
+    """The product at the positions and in the rows that are wrong, and in words which, where others are right."""
     where, rows = "", product.wrong
     if 0 < rows.mean() < _HALF:  # what few rows lack is small beside what all of them give
         product, where = product.part(outputs=rows), f" in rows {ranges(np.flatnonzero(rows))}"
