@@ -18,10 +18,12 @@ from test_slices_committed import CHECKPOINTS, golden_of, network, step_by_step
 import qwen3_parity
 from qwen3_golden import Recording, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
-from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.diagnosis import by_graph, diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.precision import summary
+from qwen3_parity.diagnosis.right_as_held import ALL
 from qwen3_parity.diagnosis.search import ENOUGH
+from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.slices.network import network as network_of
 from qwen3_reference.cases.models import MODEL_CASES
 
@@ -100,3 +102,35 @@ def test_a_lossy_engine_is_judged_in_what_most_of_its_taps_are_in(folder: Path) 
     narrow = [network_of(golden, recording(folder, dtype, shifted=False), weights).narrow
               for dtype in (torch.float32, torch.bfloat16)]  # fmt: skip
     assert narrow == [False, True]
+
+
+def merged(folder: Path, *, negated: bool = False) -> Recording:
+    """A run with projections that a merge moved; `negated`: its result of an attention, too."""
+    model: Any = network(next(case for case in MODEL_CASES if case.name == NAME))
+    random = torch.Generator().manual_seed(0)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if name.startswith("model.layers.1.self_attn.") and name.endswith("_proj.weight"):
+                weight.add_(0.05 * weight.std() * torch.randn(weight.shape, generator=random))
+        if negated:
+            model.model.layers[1].self_attn.register_forward_hook(lambda _m, _x, y: (-y[0], *y[1:]))
+        case = qwen3_parity.golden(NAME)
+        with qwen3_parity.record(model, case, path=folder / f"{negated}.pb") as recorder:
+            step_by_step(model, case)
+    return read(recorder.path)
+
+
+def test_many_weights_that_were_loaded_otherwise_are_looked_at_before_any_edit(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    every = merged(folder)
+    monkeypatch.setattr(by_graph, "explain", lambda *_, **__: pytest.fail("nothing is to be searched"))
+    diagnosis = diagnosed(every, "layers")
+    (fault,) = diagnosis.faults
+    assert fault.name == "weight.unknown" and fault.explanations[0].fix == LOAD and not diagnosis.failures
+    assert diagnosis.meaning == [ALL] and not diagnosis.parameters and not fault.findings
+
+
+def test_what_is_otherwise_beside_many_other_weights_is_looked_for(folder: Path) -> None:
+    diagnosis = diagnosed(merged(folder, negated=True), "layers")
+    assert ALL not in diagnosis.meaning and diagnosis.parameters

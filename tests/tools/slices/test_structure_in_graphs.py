@@ -24,6 +24,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.search import ENOUGH
+from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_reference.cases.models import MODEL_CASES
 
 Change = Callable[[Array], Array]
@@ -90,6 +91,16 @@ def test_the_structure_of_a_weight_is_told_by_the_graph(mistake: str, tmp_path: 
     faults = explained(case, unsaid(recorded(case, place, change, tmp_path)))
     assert faults and {fault.name for fault in faults} == {name}
     assert all(words in [*fault.explanations, *fault.findings][0].says for fault in faults)
+
+
+def test_a_line_is_to_be_mended_where_the_checkpoints_weight_was_loaded(tmp_path: Path) -> None:
+    candidate = recorded("qwen3_moe", Q, lambda w: np.roll(w, 12, 0), tmp_path)
+    stored, bare = golden_of("model/qwen3_moe").parameters, unsaid(candidate)
+    line = "query_states = self.q_norm("
+    for loaded, begin in ((candidate.parameters, LOAD), (stored, line), ([], f"{LOAD}; where they are: {line}")):
+        (fault,) = explained("qwen3_moe", replace(bare, parameters=loaded))
+        (said,) = fault.explanations
+        assert said.name == "edit.parameter" and said.fix.startswith(begin) and (".py:" in said.says) == (begin != LOAD)
 
 
 @pytest.mark.slow

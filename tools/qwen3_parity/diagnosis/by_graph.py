@@ -33,7 +33,7 @@ from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
 from qwen3_parity.diagnosis.precision import held_by_all
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.diagnosis.right_as_held import right_as_held
+from qwen3_parity.diagnosis.right_as_held import ALL, all_as_held, right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
 from qwen3_parity.judge.budgets import headroom
@@ -79,16 +79,26 @@ def diagnose_by_graph(
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
         places = [fault for fault, _ in _by_place(judged.alone)]
-        elsewhere = search.or_else(lambda: misplaced(places, judged, weights), list[Misplaced](), "misplaced taps")
-        faults = _faults(judged, search, int(effort * ENOUGH), elsewhere)
-        faults = search.or_else(lambda: right_as_held(faults, judged, weights), faults, "the loaded weights")
+        held = search.or_else(lambda: all_as_held(judged, weights) if places else None, None, "the loaded weights")
+        is_all = held is not None and held.is_all
+        elsewhere = list[Misplaced]()
+        if not is_all:
+            elsewhere = search.or_else(lambda: misplaced(places, judged, weights), elsewhere, "misplaced taps")
+        faults = _faults(judged, search, 0 if is_all else int(effort * ENOUGH), elsewhere)
+        faults = search.or_else(lambda: right_as_held(faults, judged, weights, held), faults, "the loaded weights")
     verdicts = with_readers_right(verdicts, elsewhere)
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
     faults = [_with_copy(fault, elsewhere) for fault in faults]
     not_there = [*under_others, *(Elsewhere(each.fault.place) for each in elsewhere if each.everybody)]
-    means = [] if faults or under_others or elsewhere else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
-    padding = search.or_else(lambda: at_padding(judged), None, "padding") if means else None
+    means = (
+        [ALL]
+        if is_all
+        else []
+        if faults or under_others or elsewhere
+        else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
+    )
+    padding = search.or_else(lambda: at_padding(judged), None, "padding") if means and not is_all else None
     if padding is not None:
         there, sentence = padding
         means = [sentence]
@@ -185,7 +195,8 @@ def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misp
             continue
         values[taps] = len(places)
         search.progress(f"what is otherwise at {place}")
-        searched = _searched(fault, network, list(known.values()), search, passed, max(until - work, until // _LEAST))
+        most = max(until - work, until // _LEAST)
+        searched = _searched(fault, network, list(known.values()), search, passed, most) if until else Searched()
         work += searched.work
         past = [longer for x in searched.fitting if (longer := with_past(x.edit, network)) is not None]
         if past:
@@ -194,7 +205,7 @@ def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misp
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
-        replace(_explained(part, network), cut=part.searched.stopped and search.cut)
+        replace(_explained(part, network, by_numbers=until > 0), cut=part.searched.stopped and search.cut)
         for part in _agreed(places, network, search, passed)
     ]
 
@@ -249,12 +260,12 @@ def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: 
     return agreed
 
 
-def _explained(place: _Place, network: Network) -> Explained:
+def _explained(place: _Place, network: Network, *, by_numbers: bool = True) -> Explained:
     fault, wrong, searched = place
     worst = max(wrong, key=lambda part: part.verdict.share)
     value = network.value(network.golden[worst.verdict.name, worst.verdict.step])
     where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)
-    tap = wrong_tap(worst, network)
+    tap = wrong_tap(worst, network) if by_numbers else None
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)

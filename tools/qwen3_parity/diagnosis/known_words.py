@@ -118,6 +118,7 @@ STRUCTURES: Mapping[str, str] = {
     "structure.row_scaled": "has rows of its weight multiplied by numbers of their own",
     "structure.row_shifted": "has a number added to each row's result, as another bias",
     "structure.rows_repeated": "has rows of its weight in the places of others",
+    "structure.rows_replaced": "has the mean of the others in the places of some rows of its weight",
     "structure.scales_axis": "has the scales of its blocks along the other axis",
     "weight.as_loaded": "has weights that were loaded otherwise; with these the op is right",
 }

@@ -10,10 +10,13 @@ import numpy as np
 
 from qwen3_golden import Array, Recording, pattern_of
 from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN, structure_of
+from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.mistakes.parameters import held_rows
 
 _MOST = 8
 """Kinds of parameters whose numbers are looked at."""
+FIX = LOAD
+"""What to do about a parameter that was not loaded as it is stored."""
 FOREIGN = "holds values of no tensor of the checkpoint"
 """How what is said begins of a parameter that was changed, rounded for instance, and not mistaken for another."""
 

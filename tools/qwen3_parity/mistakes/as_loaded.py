@@ -17,6 +17,8 @@ from qwen3_spec.site import Result, Site
 
 AS_LOADED = "weight.as_loaded"
 """What it is called where nothing more is known of such a weight."""
+LOAD = "load the checkpoint's numbers as they are stored"
+"""What to do about weights that were loaded otherwise: no line of the model's is wrong."""
 
 
 def as_loaded(site: Site) -> Iterator[Hypothesis]:
@@ -25,8 +27,7 @@ def as_loaded(site: Site) -> Iterator[Hypothesis]:
         return
     if _kinds(site.place.parameters) & _kinds(held_names(site.values.recording)):
         says = "computes with what it holds as its weight, which is not the checkpoint's"
-        fix = "load the checkpoint's numbers as they are stored"
-        yield Hypothesis(AS_LOADED, says, fix, _on_held, COMBINED, cause=AS_LOADED)
+        yield Hypothesis(AS_LOADED, says, LOAD, _on_held, COMBINED, cause=AS_LOADED)
 
 
 def _kinds(names: Iterable[str]) -> set[str]:

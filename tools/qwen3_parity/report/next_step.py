@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from qwen3_golden import GOLDEN_ROOT, Recording, pattern_of
-from qwen3_parity.diagnosis.parameters import FOREIGN
+from qwen3_parity.diagnosis.parameters import FIX, FOREIGN
 from qwen3_parity.diagnosis.precision import declared, lossy_alone, scatters
 from qwen3_parity.diagnosis.right_alone import other_type
 from qwen3_parity.folder.levels import next_level
@@ -97,11 +97,12 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
     known = next((fault for fault in faults if fault.is_known), None)
     if known is not None:
         first = known.explanations[0]
-        line = f"the reference has {first.fix}" if first.name.startswith("edit.") else first.fix
+        is_line = first.name.startswith("edit.") and not first.fix.startswith(FIX)
+        line = f"the reference has {first.fix}" if is_line else first.fix
         return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
     rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
     for parameter in _wrong_parameters(diagnosis, rounded=rounded):
-        return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}", check)
+        return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}; {FIX}", check)
     for fault in faults:
         if fault.record:
             says = f"{_open(fault.fault.place)}: {_UNKNOWN}; {fault.record}"

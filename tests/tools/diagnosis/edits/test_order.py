@@ -27,7 +27,8 @@ from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike
 from qwen3_parity.diagnosis.edits.sites import of_line
-from qwen3_parity.diagnosis.edits.words import short
+from qwen3_parity.diagnosis.edits.words import model_line, short
+from qwen3_spec.graph import Line, Node
 
 MOE = "model/qwen3_moe_dense_layers"
 MODULES, LAYERS = (LEVELS[level].pattern for level in ("modules", "layers"))
@@ -229,3 +230,10 @@ def test_what_ports_exchange_is_named(name: str, level: str, says: str) -> None:
     result = judged(row, level)
     assert not result.failure, result.failure
     assert says in result.said[0].text, result
+
+
+@pytest.mark.parametrize("file", ["runtime_assert.py", "linear.py"])
+def test_a_line_of_torchs_own_is_never_said(file: str) -> None:
+    torchs, models = Line(file, 24, "forward"), Line("modeling_any.py", 113, "forward")
+    node = Node("sym_size", (), {}, "", (), "", (torchs,))
+    assert model_line(node) is None and model_line(replace(node, lines=(models, torchs))) == models

@@ -7,18 +7,23 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Written
+from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.search import ENOUGH, Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.edits.visibility import visibility
 from qwen3_parity.diagnosis.edits.words import line_of, read_line
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.judge.op_verdict import OpVerdict
+from qwen3_parity.mistakes.as_loaded import LOAD
+from qwen3_parity.mistakes.parameters import loaded
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
 _ROUNDED = "edit.rounded"
 _FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
+_OF_HELD = ("weight.", "structure.")
+"""How edits are called that are told by the numbers which a recording has of parameters."""
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -100,13 +105,38 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
         said = replace(said, says=f"{said.says}: {otherwise.says}")
         if written is not None and otherwise.reader not in (None, *written):
             written = written._replace(reader=otherwise.reader)
-    if written is not None:
+    as_stored = None if first is None else _as_stored(fitting.edit, first.region)
+    if as_stored is False and not any(site.file for site in fitting.edit.changes):
+        said = replace(said, fix=LOAD)
+    elif written is not None:
         line, caller, reader = written if first is None else _called_here(written, fitting.edit, first)
         called = "" if caller is None else f", called at {caller.file}:{caller.number}"
         read = "" if reader is None else f", read at {reader.file}:{reader.number}"
         fix = text_of(line, network.golden) or f"as {place_of(line)} has it"
+        fix = fix if as_stored else LOAD if as_stored is False else f"{LOAD}; where they are: {fix}"
         said = replace(said, says=f"{said.says}, at {place_of(line)}{called}{read}", fix=fix)
     return fitting._replace(said=said)
+
+
+def _as_stored(edit: Edit, region: Region) -> bool | None:
+    """False where all that an edit changes are parameters that were loaded otherwise; None where nobody says it."""
+    values = {value for site in edit.changes for value in region.at(site)}
+    if edit.name == "edit.parameter":  # a weight where it is multiplied
+        values = {
+            leaf for value in values for leaf in ([value] if region.node(value) is None else _weights(value, region))
+        }
+    if not values or not region.parameters >= values:
+        return True
+    if edit.name.startswith(_OF_HELD):
+        return False
+    network = region.network
+    every = {loaded(region.names[value], network.golden, network.candidate) for value in values}
+    return False if False in every else None if None in every else True
+
+
+def _weights(value: int, region: Region) -> list[int]:
+    node = region.node(value)
+    return [] if node is None else [read for read in node.reads if read in region.parameters]
 
 
 def _read_by_others(edit: Edit, target: Target, passed: Collection[int]) -> Written | None:

@@ -9,9 +9,12 @@ from qwen3_parity.diagnosis.edits.edit import Site, opened
 from qwen3_spec.graph import Graph, Line, Node, Ref
 
 OF_TORCH = frozenset(
-    {"linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py", "pytorch_utils.py"}
+    {
+        *("linear.py", "sparse.py", "conv.py", "normalization.py", "activation.py", "module.py", "pytorch_utils.py"),
+        "runtime_assert.py",  # sizes that torch reads while it exports
+    }
 )
-"""Files of torch's own modules, and of those like them: a line in them says nothing, the module's path does."""
+"""Files of torch's own, and of modules like them: a line in them says nothing, the module's path does."""
 ACTIVATIONS = "activations.py"
 """What an activation's line stands in, whoever calls it: a module of a layer, or a function of the head."""
 _BY_INDEX = frozenset({"getitem", "select.int"})

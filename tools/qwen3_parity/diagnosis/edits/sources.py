@@ -11,7 +11,7 @@ from qwen3_parity.slices.source import assigned
 from qwen3_spec.graph import Node
 
 NOT_THE_MODELS = OF_TORCH | {"steps.py", "hub_kernels.py", ACTIVATIONS}
-"""Files whose lines say nothing of a model: torch's own modules, activations, the choice of kernels, the walk."""
+"""Files whose lines say nothing of a model: torch's own, activations, the choice of a kernel, the walk over steps."""
 _NEIGHBOURS = {0: "", -1: "the layer before's ", 1: "the layer behind's "}
 
 

@@ -100,8 +100,9 @@ def read_line(region: Region, value: int, reads: int) -> Written | None:
 
 
 def model_line(node: Node) -> Line | None:
-    """The innermost line of an op that is the model's own; torch's where it has no other."""
-    return next(reversed(_model_lines(node) or node.lines), None)
+    """The innermost line of an op that is the model's own; never one of torch's."""
+    lines = _model_lines(node) or [line for line in node.lines if line.file not in OF_TORCH]
+    return lines[-1] if lines else None
 
 
 def _model_lines(node: Node) -> list[Line]:

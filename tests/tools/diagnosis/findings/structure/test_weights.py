@@ -18,7 +18,7 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
-from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
+from qwen3_parity.diagnosis.findings.structure.weights import structure_of, weight_structure
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_spec.ops import OPS
 from qwen3_spec.site import Result, Site
@@ -171,6 +171,27 @@ def test_the_structure_of_a_weight_is_told(mistake: str) -> None:
     place, wrong, name, words = FORMS[mistake]
     first, *_ = said(CASE, place, wrong)
     assert first.name == name and first.weight > 0.9 and words in first.says
+
+
+TABLE = draws(1).standard_normal((97, 64)).astype(np.float32)
+MEAN, ANOTHER, LAST = TABLE[:93].mean(0), draws(2).standard_normal((4, 64)), np.arange(97)[:, None] >= 93
+ROWS = [
+    (MEAN + 1e-4 * ANOTHER[0], "structure.rows_replaced", "rows 93–96 of its weight are not the checkpoint's but the mean of the other rows"),
+    (0, "structure.row_scaled", "rows 93–96 of its weight are zero"),
+    (np.concatenate([TABLE[:93], ANOTHER]), "weight.unknown", "rows 93–96 of its weight are as loaded another one by 1.3 of its size, in no form that is known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("there", "name", "words"), ROWS, ids=["mean", "zeros", "unknown"])
+def test_rows_that_are_others_are_told_by_their_numbers(there: Any, name: str, words: str) -> None:
+    finding = structure_of("embed.weight", np.where(LAST, there, TABLE).astype(np.float32), {"embed.weight": TABLE})
+    assert finding is not None and (finding.name, finding.says) == (name, f"{words}; the rest are the checkpoint's")
+
+
+def test_the_blocks_of_a_few_rows_are_scaled_there() -> None:
+    scaled = np.where(LAST, by_block(TABLE, 16, lambda part, by: part * by), TABLE).astype(np.float32)
+    finding = structure_of("embed.weight", scaled, {"embed.weight": TABLE})
+    assert finding is not None and finding.name == "structure.block_scaled" and " in rows 93–96: " in finding.says
 
 
 def test_a_weight_of_small_random_numbers_is_no_scaled_one() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import numbers
 from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.judge.indices import ranges
 
 _FEWEST = 4
 """Positions beyond the numbers that are fitted."""
@@ -22,8 +23,8 @@ _LEFT_AS_LOADED, _AS_LOADED = 0.25, 0.99
 """The same of a weight whose numbers are all known: a number for four others leaves 0.87 of what has no structure."""
 _SCREENED, _AT_ONCE = 8, 64
 """Outputs that a quick look takes, and that are solved at once."""
-_SOME = 0.9
-"""Where fewer positions are wrong, these alone are looked at: the prompt's, say."""
+_SOME, _HALF = 0.9, 0.5
+"""Where fewer positions are wrong, or rows, these alone are looked at: the prompt's, say, or those of new tokens."""
 
 
 def block_scaled(product: Product) -> tuple[str, str, float] | None:
@@ -90,11 +91,14 @@ def _worst(product: Product) -> Product:
 
 
 def _wrong(product: Product) -> tuple[Product, str]:
-    """The product at the positions that are wrong, and in words which part they are, where others are right."""
+    """The product at the positions and in the rows that are wrong, and in words which, where others are right."""
+    where, rows = "", product.wrong
+    if 0 < rows.mean() < _HALF:  # what few rows lack is small beside what all of them give
+        product, where = product.part(outputs=rows), f" in rows {ranges(np.flatnonzero(rows))}"
     wrong = np.asarray((np.abs(product.missing) > product.limits).any(1))
     if wrong.mean() >= _SOME:
-        return product, ""
-    return product.part(positions=wrong), f" at {int(wrong.sum())} of {len(wrong)} positions"
+        return product, where
+    return product.part(positions=wrong), f"{where} at {int(wrong.sum())} of {len(wrong)} positions"
 
 
 def _cuts(product: Product) -> Iterator[tuple[int, int]]:

@@ -42,7 +42,7 @@ def blocks(product: Product) -> tuple[str, str, float] | None:
 @looked_for_once
 def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
     """An input in few bits: a scale for each position, or each block of it."""
-    if not _small(product):
+    if product.held is not None or not _small(product):  # a weight as it was loaded says nothing of its input
         return None
     x = product.x.astype(np.float32)
     positions = np.argsort(-np.square(product.missing).sum(1), kind="stable")[:_SCREENED]
@@ -59,7 +59,7 @@ def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
 @looked_for_once
 def rounded_both(product: Product) -> tuple[str, str, float] | None:
     """A weight and an input of 8 bits each, as a dynamically quantised linear has them."""
-    if not _small(product):
+    if product.held is not None or not _small(product):
         return None
     x, weight, outputs = product.x.astype(np.float32), product.weight.astype(np.float32), _worst(product)
     part = product.part(outputs=outputs)

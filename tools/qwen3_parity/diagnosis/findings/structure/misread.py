@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import cache, partial
 from itertools import product as every
 
 import numpy as np
@@ -40,15 +41,14 @@ def misread(product: Product) -> tuple[str, str, float] | None:
     for grid, size in every((*_INTEGERS, *_FLOATS, *CUT_OFF), _SIZES):
         if size >= product.weight.shape[1]:
             continue
-        as_stored = {
-            words: (
-                _held(product.weight, outputs, grid, size, stored),
-                [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)],
-            )
-            for words, stored in SCALES
-        }
-        for number in _near(few, worst, *as_stored[SCALES[0][0]]):
-            for words, (held, readings) in as_stored.items():
+
+        def as_stored(stored: Stored, grid: Grid = grid, size: int = size) -> tuple[Held, list[tuple[str, _Reading]]]:
+            held = _held(product.weight, outputs, grid, size, stored)
+            return held, [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)]
+
+        for number in _near(few, worst, *as_stored(SCALES[0][1])):
+            for words, stored in SCALES:
+                held, readings = as_stored(stored)
                 says, reading = readings[number]
                 read = reading(held)
                 if read is not None and (share := part.share(weight=_weight(read, product))):
@@ -245,17 +245,17 @@ def _scales_of(
 ) -> list[tuple[str, _Reading]]:
     """Scales, and zero points, of other tensors."""
 
-    def reading(weight: Array, *, zeros: bool) -> _Reading:
+    def reading(of: Callable[[], Held], *, zeros: bool) -> _Reading:
         def read(held: Held) -> Held:
-            of = _held(weight, outputs, grid, size, stored)
-            return of._replace(codes=held.codes) if zeros else held._replace(scale=of.scale)
+            return of()._replace(codes=held.codes) if zeros else held._replace(scale=of().scale)
 
         return read
 
     if grid in CUT_OFF:
         return []
+    holds = [(name, cache(partial(_held, weight, outputs, grid, size, stored))) for name, weight in others]
     return [
-        (f"its scales{' and zero points' * zeros} are those of {name}", reading(weight, zeros=zeros))
-        for name, weight in others
+        (f"its scales{' and zero points' * zeros} are those of {name}", reading(of, zeros=zeros))
+        for name, of in holds
         for zeros in (False, True)[: 1 + bool(grid.bits)]
     ]

@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import MOST, Product
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.linear_fitted import order_in_words, runs
 
 _LOOKED_UP = 8
@@ -23,6 +24,8 @@ _EACH = 10
 """Steps between two orders that are tried."""
 _NAMED = 6
 """Rows, or runs of them, that are named one by one."""
+_FEWEST, _NEAR = 3, 1e-2
+"""Positions that tell a row, and how far it may be from the mean that it was drawn about, in parts of the error."""
 _SMALL = 1e-5
 """Directions of inputs and weights that are smaller than this, of the largest, tell nothing."""
 
@@ -101,6 +104,28 @@ def _reordered(order: Array) -> tuple[str, str]:
         name,
         f"its weight's {parts} are in another order: {where + ' stand at 0, 1, 2 …' if len(moved) > _NAMED else pairs}",
     )
+
+
+def rows_replaced(product: Product) -> tuple[str, str, float] | None:
+    """The mean of the others in some rows' places, as a vocabulary that is resized has it; zeros beside them, too."""
+    wrong = product.wrong
+    if product.positions < _FEWEST or not 0 < wrong.mean() <= 0.5:
+        return None
+    part = product.part(outputs=wrong)
+    size, mean = np.linalg.norm(part.missing, axis=0), product.x @ product.weight[~wrong].mean(0)
+    is_mean, is_zero = (
+        np.linalg.norm(part.products - number, axis=0) <= _NEAR * size for number in (mean[:, None], 0.0)
+    )
+    if not is_mean.any() or not (is_mean | is_zero).all():
+        return None
+    says = f"{rows_are(np.flatnonzero(wrong)[is_mean])} not the checkpoint's but the mean of the other rows"
+    zeros = f"; {rows_are(np.flatnonzero(wrong)[is_zero])} zero" if is_zero.any() else ""
+    return "structure.rows_replaced", f"{says}{zeros}; the rest are the checkpoint's", 1.0
+
+
+def rows_are(rows: Array) -> str:
+    """How a sentence about rows of a weight begins."""
+    return f"row {rows[0]} of its weight is" if len(rows) == 1 else f"rows {ranges(rows)} of its weight are"
 
 
 def columns_permuted(product: Product) -> tuple[str, str, float] | None:

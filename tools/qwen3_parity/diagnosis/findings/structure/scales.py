@@ -9,6 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.cells import numbers
 from qwen3_parity.diagnosis.findings.product import Product
+from qwen3_parity.diagnosis.findings.structure.orders import rows_are
 from qwen3_parity.judge.indices import ranges
 
 _FEWEST = 3
@@ -98,7 +99,9 @@ def _says(product: Product, scales: Array, which: str) -> str:
                 return f"its weight's {which}s are multiplied by {words}{name}: that is folded into it"
     changed = np.flatnonzero(np.abs(scales - 1) > _NEAR)
     if len(changed) < len(scales) and np.abs(scales[changed]).max(initial=0) <= _NEAR:
-        return f"its weight's {which}s {ranges(changed.tolist())} are left out: their factors are 0"
+        if which == "column":  # nobody says whether it is the input's
+            return f"its weight's columns {ranges(changed.tolist())} are left out: their factors are 0"
+        return f"{rows_are(changed)} zero; the rest are the checkpoint's"
     if len(changed) <= len(scales) // 2:
         shown = ", ".join(f"{which} {i} by {scales[i]:.5g}" for i in changed[:4])
         return f"its weight's {which}s are right but some that are multiplied: {shown}" + " …" * (len(changed) > 4)

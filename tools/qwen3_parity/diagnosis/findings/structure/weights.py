@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -9,14 +10,14 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
+from qwen3_parity.diagnosis.findings.product import MOST, REMEMBERED, Form, Product, by_held
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
 from qwen3_parity.diagnosis.findings.structure.decoded import as_far_as, decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.narrowed import narrowed, vector
-from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows
+from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows, rows_are, rows_replaced
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
@@ -34,6 +35,9 @@ UNKNOWN = "weight.unknown"
 """What a weight is called that is another one in no form that is known."""
 _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
+_SAID = dict[bytes, "Finding | None"]()
+_FIRST = 8
+"""Numbers that tell one tensor from another of its name."""
 _FORMS: tuple[Form, ...] = (
     narrowed,
     factor,
@@ -44,6 +48,7 @@ _FORMS: tuple[Form, ...] = (
     scales_across,
     clamped_inputs,
     rows,
+    rows_replaced,
     columns_permuted,
     misread,
     decoded,
@@ -78,8 +83,28 @@ def weight_structure(tap: WrongTap) -> Finding | None:
 def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
     """The same of a weight by its first rows as they were loaded; None where nothing can be said of such a one.
 
-    Of experts' weights these are the rows of all of them.
+    Of experts' weights these are the rows of all of them. Several ask of the same weight: what was said is remembered.
     """
+    key = _digest(name, held, tensors)
+    if key not in _SAID:
+        if len(_SAID) >= REMEMBERED:
+            _SAID.clear()
+        _SAID[key] = _structure_of(name, held, tensors)
+    return _SAID[key]
+
+
+def _digest(name: str, held: Array, tensors: Mapping[str, Array]) -> bytes:
+    """The same for the same rows in the place of the same weight, among tensors that begin alike."""
+    digest = hashlib.sha256(name.encode())
+    begin = ((each, np.shape(values), np.ravel(values[:1] if np.ndim(values) else values)[:_FIRST].tobytes())
+             for each, values in tensors.items())  # fmt: skip
+    digest.update(repr([held.shape, np.shape(tensors[name]), *begin]).encode())
+    for numbers in (held, tensors[name]):
+        digest.update(np.ascontiguousarray(numbers).tobytes())
+    return digest.digest()
+
+
+def _structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
     stored = tensors[name]
     if (same := _same(name, held, tensors)) is not None:
         return Finding(ANOTHERS, f"it is {same}", 1.0)
@@ -153,11 +178,13 @@ def _other_weight(product: Product, held: Array) -> Finding:
     """A weight that the recording has, in no form that is known of it."""
     if (anothers := _anothers(product, held)) is not None:
         return anothers
-    outputs, change = np.flatnonzero(product.wrong), held - product.weight
-    where = "" if len(outputs) == len(product.weight) else f" in output channels {runs(outputs)}"
-    size = float(np.sqrt(np.square(change).mean() / np.square(product.weight).mean()))
-    says = f"its weight is not the checkpoint's{where}: as loaded it is another one by {size:.2g} of its size"
-    return Finding(UNKNOWN, f"{says}, in no form that is known", _TOLD)
+    outputs = np.flatnonzero(product.wrong)
+    weight, change = product.weight[outputs], (held - product.weight)[outputs]
+    size = float(np.sqrt(np.square(change).mean() / np.square(weight).mean()))
+    by = f"another one by {size:.2g} of its size, in no form that is known"
+    if len(outputs) < len(product.weight):
+        return Finding(UNKNOWN, f"{rows_are(outputs)} as loaded {by}; the rest are the checkpoint's", _TOLD)
+    return Finding(UNKNOWN, f"its weight is not the checkpoint's: as loaded it is {by}", _TOLD)
 
 
 def _counted(positions: int) -> str:
