@@ -22,7 +22,7 @@ MOST = 0.9
 
 _STEPS = 2.0
 """Roundings of a row's largest weight that whoever makes a weight of another may add."""
-REMEMBERED = 1024
+_REMEMBERED = 1024
 """Products whose answers are remembered."""
 _INPUTS = 512
 """Inputs of a weight as it was loaded that are looked at: each is a position."""
@@ -175,7 +175,7 @@ def looked_for_once(form: Form) -> Form:
     def remembered(product: Product) -> tuple[str, str, float] | None:
         answer = answers.get(product.digest)
         if answer is None:
-            if len(answers) >= REMEMBERED:
+            if len(answers) >= _REMEMBERED:
                 answers.clear()
             answer = answers[product.digest] = (form(product),)
         return answer[0]

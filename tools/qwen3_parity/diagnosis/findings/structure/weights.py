@@ -10,7 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
-from qwen3_parity.diagnosis.findings.product import MOST, REMEMBERED, Form, Product, by_held
+from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
@@ -35,9 +35,8 @@ UNKNOWN = "weight.unknown"
 """What a weight is called that is another one in no form that is known."""
 _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
-_SAID = dict[bytes, "Finding | None"]()
-_FIRST = 8
-"""Numbers that tell one tensor from another of its name."""
+_SAID = list[tuple[Mapping[str, Array], dict[tuple[str, bytes, tuple[int, ...]], "Finding | None"]]]()
+"""Of the last checkpoint that was asked about what was said of each weight."""
 _FORMS: tuple[Form, ...] = (
     narrowed,
     factor,
@@ -85,23 +84,12 @@ def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Findin
 
     Of experts' weights these are the rows of all of them. Several ask of the same weight: what was said is remembered.
     """
-    key = _digest(name, held, tensors)
-    if key not in _SAID:
-        if len(_SAID) >= REMEMBERED:
-            _SAID.clear()
-        _SAID[key] = _structure_of(name, held, tensors)
-    return _SAID[key]
-
-
-def _digest(name: str, held: Array, tensors: Mapping[str, Array]) -> bytes:
-    """The same for the same rows in the place of the same weight, among tensors that begin alike."""
-    digest = hashlib.sha256(name.encode())
-    begin = ((each, np.shape(values), np.ravel(values[:1] if np.ndim(values) else values)[:_FIRST].tobytes())
-             for each, values in tensors.items())  # fmt: skip
-    digest.update(repr([held.shape, np.shape(tensors[name]), *begin]).encode())
-    for numbers in (held, tensors[name]):
-        digest.update(np.ascontiguousarray(numbers).tobytes())
-    return digest.digest()
+    if not _SAID or _SAID[0][0] is not tensors:
+        _SAID[:] = [(tensors, {})]
+    said, key = _SAID[0][1], (name, hashlib.sha256(held.tobytes()).digest(), held.shape)
+    if key not in said:
+        said[key] = _structure_of(name, held, tensors)
+    return said[key]
 
 
 def _structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
