@@ -112,3 +112,12 @@ def test_a_name_that_is_nearly_a_familys_is_told_which(said: str, next_step: str
     with pytest.raises(ParityError) as refused:
         family(said)
     assert refused.value.next_step == f"{next_step} a newer transformers may have it"
+
+
+@pytest.mark.parametrize("kind", ["kimi_linear", "bailing_hybrid"])
+def test_a_states_heads_are_small_whatever_their_keys_are_called(kind: str) -> None:
+    """A chunk's products are as wide for each pair of its positions: at 128 a golden had taken six minutes."""
+    config = tiny_model(kind).config
+    widths = {key: width for key, width in config.to_dict().items() if key.endswith("_dim") and isinstance(width, int)}
+    assert widths["linear_head_dim"] < 16 and max(widths.values()) < 64
+    assert "full_attention" in config.layer_types and config.num_experts_per_tok == 3
