@@ -84,21 +84,16 @@ def diagnose_by_graph(
         elsewhere = list[Misplaced]()
         if not is_all:
             elsewhere = search.or_else(lambda: misplaced(places, judged, weights), elsewhere, "misplaced taps")
-        faults = _faults(judged, search, 0 if is_all else int(effort * ENOUGH), elsewhere)
+        faults = _faults(judged, search, None if is_all else int(effort * ENOUGH), elsewhere)
         faults = search.or_else(lambda: right_as_held(faults, judged, weights, held), faults, "the loaded weights")
     verdicts = with_readers_right(verdicts, elsewhere)
     again = {key: verdict for each in elsewhere for key, verdict in each.readers.items()}
     alone = [again.get((part.verdict.name, part.verdict.step), part.verdict) for part in judged.alone]
     faults = [_with_copy(fault, elsewhere) for fault in faults]
     not_there = [*under_others, *(Elsewhere(each.fault.place) for each in elsewhere if each.everybody)]
-    means = (
-        [ALL]
-        if is_all
-        else []
-        if faults or under_others or elsewhere
-        else meaning_of_graph(verdicts, alone, golden.run.arithmetic)
-    )
-    padding = search.or_else(lambda: at_padding(judged), None, "padding") if means and not is_all else None
+    nobody = not (faults or under_others or elsewhere)
+    means = meaning_of_graph(verdicts, alone, golden.run.arithmetic) if nobody else [ALL] if is_all else []
+    padding = search.or_else(lambda: at_padding(judged), None, "padding") if nobody and means else None
     if padding is not None:
         there, sentence = padding
         means = [sentence]
@@ -180,7 +175,8 @@ def _by_place(alone: Sequence[Alone], cleared: Collection[Key] = ()) -> Iterator
             yield Fault(place, (), tuple(part.verdict for part in wrong), passing), wrong
 
 
-def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
+def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
+    """The faults with what explains them; nothing is looked for where `until` is None."""
     network = judged.network
     if network is None:
         return []
@@ -195,8 +191,10 @@ def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misp
             continue
         values[taps] = len(places)
         search.progress(f"what is otherwise at {place}")
-        most = max(until - work, until // _LEAST)
-        searched = _searched(fault, network, list(known.values()), search, passed, most) if until else Searched()
+        searched = Searched()
+        if until is not None:
+            most = max(until - work, until // _LEAST)
+            searched = _searched(fault, network, list(known.values()), search, passed, most)
         work += searched.work
         past = [longer for x in searched.fitting if (longer := with_past(x.edit, network)) is not None]
         if past:
@@ -205,7 +203,7 @@ def _faults(judged: Judged, search: Search, until: int, elsewhere: Sequence[Misp
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
         places.append(_Place(fault, wrong, searched))
     return [
-        replace(_explained(part, network, by_numbers=until > 0), cut=part.searched.stopped and search.cut)
+        replace(_explained(part, network, by_numbers=until is not None), cut=part.searched.stopped and search.cut)
         for part in _agreed(places, network, search, passed)
     ]
 

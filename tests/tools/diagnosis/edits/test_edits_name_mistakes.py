@@ -182,8 +182,7 @@ def test_a_parameter_of_another_layer_is_said_by_its_name(tmp_path: Path) -> Non
     layers[0].self_attn.o_proj.weight = layers[1].self_attn.o_proj.weight
     diagnosis = diagnosed(model, tmp_path)
     says = [fault.explanations[0].says for fault in diagnosis.faults]
-    wrong = "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight"
-    assert f"{wrong}, at modeling_qwen3_moe.py:188 in forward" in says
+    assert "has layers.1.self_attn.o_proj.weight for layers.0.self_attn.o_proj.weight" in says
 
 
 def test_experts_that_were_loaded_in_the_order_of_their_names_are_said(tmp_path: Path) -> None:

@@ -21,6 +21,8 @@ from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
+from qwen3_parity.diagnosis.edits.grammar.layouts import layouts
+from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.search import Fitting, Searched, search
 from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.explanation import Explanation
@@ -224,3 +226,12 @@ def test_a_rounding_accounts_for_few_cells_on_another_step_and_not_for_many(move
     best = fault.explanations[0]
     assert (best.name, best.whole, best.of, len(fault.left)) == ("edit.rounded", 2, 3, left)
     assert in_few_bits(fault) == ("but for few cells" in best.says) == (not left)
+
+
+def test_another_value_that_is_read_is_tried_before_a_result_that_is_a_number_off() -> None:
+    """Of results there are several such edits for every op: by a layer's output they had taken the time of all others."""
+    region = tap("layers.0").region
+    every = [edit for table in (layouts, reads) for edit in table(region) if isinstance(edit, Edit)]
+    off = [edit.rank for edit in every if edit.says.startswith("reads the number ")]
+    read = [edit.rank for edit in every if edit.name == "edit.reads"]
+    assert off and read and max(read) < min(off)

@@ -32,7 +32,7 @@ _BEST = 24
 """Edits that are tried on more than the first tap."""
 _ALL, _MUCH = 0.9, 0.3
 """The parts of the right cells that an edit may spoil: of all it explains, and where it also spoils right taps."""
-_MANY = frozenset({"edit.added", "edit.shifted"})
+_MANY = "edit.added"
 """Edits of which there are several for every op, and that people make less than others of their rank."""
 _KNOWN = 2
 """Mistakes of other places that a second one is looked for beside: the latest."""
@@ -296,7 +296,7 @@ def _further(every: Sequence[Edit | Free], first: Target, alone: Iterable[Edit])
     """Numbers that are fitted, lines at one place `alone`, and the other kinds of edits, those of many last."""
 
     def turn(edit: Edit) -> tuple[bool, Rank]:
-        return edit.name in _MANY, edit.rank
+        return edit.name == _MANY, edit.rank
 
     yield (edit for free in every if isinstance(free, Free) for edit in fit(free, first))
     yield alone

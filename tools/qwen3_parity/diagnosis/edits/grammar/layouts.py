@@ -41,7 +41,7 @@ def layouts(region: Region) -> Iterator[Edit]:
                 for step in (1, -1):
                     side = "behind" if step < 0 else "before"
                     says = f"reads the number {side}, {where}"
-                    yield Edit("edit.shifted", says, COMBINED, {site: _rolled(axis, step)}, line)
+                    yield Edit("edit.shifted", says, COMBINED + 1.5, {site: _rolled(axis, step)}, line)
                 yield Edit("edit.reversed", f"is reversed {where}", RARE, {site: _flipped(axis)}, line)
                 if size % 2 == 0 and size > 2:
                     says = f"has neighbours in pairs where halves are meant, {where}"
