@@ -229,7 +229,7 @@ def test_a_rounding_accounts_for_few_cells_on_another_step_and_not_for_many(move
 
 
 def test_another_value_that_is_read_is_tried_before_a_result_that_is_a_number_off() -> None:
-    """Of results there are several such edits for every op: by a layer's output they had taken the time of all others."""
+    """Of results there are several such edits for every op: by a layer's output they had taken all others' time."""
     region = tap("layers.0").region
     every = [edit for table in (layouts, reads) for edit in table(region) if isinstance(edit, Edit)]
     off = [edit.rank for edit in every if edit.says.startswith("reads the number ")]
