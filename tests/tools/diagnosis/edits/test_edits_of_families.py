@@ -47,6 +47,7 @@ SAID = {
     "gpt2-08": ("reads transformer.h.*.attn.c_attn without the bias of part 2 of 3, at modeling_gpt2.py:185",),
     "glm4_moe-10": ("applies mul by sample_weights (line 125) to the result of repeat_interleave before it",),
     "apertus-07": ("takes the mean of value_states along axis 2 off, at modeling_apertus.py:190",),
+    "apertus-09": ("at modeling_apertus.py:168 in repeat_kv, called at modeling_apertus.py:181 and 182",),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }
 """By the row's name what the first answer to each wrong place says."""

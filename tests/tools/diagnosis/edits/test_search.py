@@ -17,7 +17,7 @@ from small import recording, run, weights
 from qwen3_golden import Array, Recording, pb
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Free, Site, Written
-from qwen3_parity.diagnosis.edits.explain import explain
+from qwen3_parity.diagnosis.edits.explain import _called_at, explain
 from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN as TABLES
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
@@ -235,3 +235,13 @@ def test_another_value_that_is_read_is_tried_before_a_result_that_is_a_number_of
     off = [edit.rank for edit in every if edit.says.startswith("reads the number ")]
     read = [edit.rank for edit in every if edit.name == "edit.reads"]
     assert off and read and max(read) < min(off)
+
+
+@pytest.mark.parametrize(
+    ("numbers", "says"), [((), ""), ((7,), ":7"), ((7, 9), ":7 and 9"), ((7, 8, 9), ":7, 8 and 9"), ((6, 7, 8, 9), "")]
+)
+def test_lines_that_call_what_has_a_mistake_are_said_together(numbers: tuple[int, ...], says: str) -> None:
+    """Keys and values are repeated by one function."""
+    callers = [Line("modeling_x.py", number, "forward") for number in numbers]
+    assert _called_at(callers) == (says and f", called at modeling_x.py{says}")
+    assert _called_at([*callers, Line("modeling_y.py", 1, "forward")] if callers else []) == ""

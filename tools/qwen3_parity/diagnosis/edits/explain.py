@@ -18,12 +18,15 @@ from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.mistakes.parameters import loaded
 from qwen3_parity.slices.network import Network
 from qwen3_parity.slices.source import place_of, text_of
+from qwen3_spec.graph import Line
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
 _ROUNDED = "edit.rounded"
 _FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
 _OF_HELD = ("weight.", "structure.")
 """How edits are called that are told by the numbers which a recording has of parameters."""
+_CALLERS = 3
+"""Lines that call one of an edit, and are said."""
 _SHOWN = 3
 """Edits that fit equally well and are all said."""
 
@@ -109,8 +112,8 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
     if as_stored is False and not any(site.file for site in fitting.edit.changes):
         said = replace(said, fix=LOAD)
     elif written is not None:
-        line, caller, reader = written if first is None else _called_here(written, fitting.edit, first)
-        called = "" if caller is None else f", called at {caller.file}:{caller.number}"
+        line, _, reader = written
+        called = _called_at(_callers(written, fitting.edit, first))
         read = "" if reader is None else f", read at {reader.file}:{reader.number}"
         fix = text_of(line, network.golden) or f"as {place_of(line)} has it"
         fix = fix if as_stored else LOAD if as_stored is False else f"{LOAD}; where they are: {fix}"
@@ -170,13 +173,21 @@ def _is_spoiled(edit: Edit, value: int, network: Network) -> bool:
     return passing is not None and passing.spoiled_by(edit)
 
 
-def _called_here(written: Written, edit: Edit, target: Target) -> Written:
-    """The lines of an edit with the one that calls it at this place: none where it is called at several."""
+def _callers(written: Written, edit: Edit, target: Target | None) -> list[Line]:
+    """The lines that call what has an edit's line at this place, in their order."""
+    if target is None or written.caller is None:
+        return [] if written.caller is None else [written.caller]
     region = target.region
     lines = [line_of(region, value) for site in edit.changes if site.file for value in region.at(site)]
     callers = {
         each.caller for each in lines if each is not None and each.caller is not None and each.line == written.line
     }
-    if written.caller is None or not callers:
-        return written
-    return written._replace(caller=callers.pop() if len(callers) == 1 else None)
+    return sorted(callers, key=lambda line: (line.file, line.number)) or [written.caller]
+
+
+def _called_at(callers: Sequence[Line]) -> str:
+    """The lines of one file in words; nothing of more than a reader looks up, or of several files."""
+    if not callers or len(callers) > _CALLERS or len({line.file for line in callers}) > 1:
+        return ""
+    *firsts, last = (str(number) for number in dict.fromkeys(line.number for line in callers))
+    return f", called at {callers[0].file}:{', '.join(firsts)}{' and ' if firsts else ''}{last}"
