@@ -87,4 +87,4 @@ def test_a_factor_that_several_lines_have_is_left_out_in_all_of_them() -> None:
     )
     first, *_ = constants(cast(Any, region))
     assert isinstance(first, Edit)
-    assert first.says == "leaves out mul by 0.22 (residual_multiplier), 2 times" and len(first.changes) == 2
+    assert first.says == "leaves out the factor 0.22 (residual_multiplier), 2 times" and len(first.changes) == 2

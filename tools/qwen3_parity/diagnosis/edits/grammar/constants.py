@@ -113,7 +113,7 @@ def _everywhere(region: Region, config: Mapping[str, float]) -> Iterator[Edit]:
         names = f"{number(value)}{_key(value, config)}, {len(slots)} times"
         if len(slots) > 1 and all(site.op.startswith(_FACTORS) for site in slots):
             ones: dict[Site, Change] = {site: _put(slot, 1.0) for site, slot in slots.items()}
-            yield Edit("edit.left_out", f"leaves out mul by {names}", PLAIN, ones, line)
+            yield Edit("edit.left_out", f"leaves out the factor {names}", PLAIN, ones, line)
         for key, constant in config.items() if len(slots) > 1 else ():
             if constant != value and (value >= _SMALL or constant < _LARGER):
                 says = f"has {number(constant)} ({key}) for {names}"

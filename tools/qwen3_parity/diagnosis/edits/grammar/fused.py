@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
@@ -263,7 +263,7 @@ def _name_of(region: Region, value: int) -> str:
     return node.module.rpartition(".")[2] if node is not None else ""
 
 
-def _line(region: Region, value: int) -> Any:
+def _line(region: Region, value: int) -> Written | None:
     return recorded_line(region, value) if region.node(value) is None else line_of(region, value)
 
 
@@ -318,7 +318,7 @@ def _as_dealt(taken: Callable[[Sequence[Array]], list[Array]]) -> Change:
 
 
 def _projected(call: Call, value: int) -> Array:
-    """A projection beside a call's own of what this reads: as the reference has it, which it may be edited in."""
+    """A projection of what the call's own reads, as the reference has it: beside this it is edited, too."""
     node = call.region.network.graph.node(value)
     if call.node is None:
         return np.asarray(call.region.base[value] if value in call.region.base else value_of(call, value))
