@@ -139,7 +139,7 @@ def test_a_file_with_a_line_that_is_no_rows_is_refused(tmp_path: Path) -> None:
     path.write_text(whole)
     (good,) = read("llama.Llama", path)
     assert (good.name, good.old, good.new, good.also) == ("llama-01", "a = 1", "a = 2", ("b = a",))
-    for misread in (f"- a = 1\n{whole}", f"{whole}a = 3\n", whole.replace("first", "ninth"), whole.replace("~", "#")):
+    for misread in (f"- a = 1\n{whole}", f"{whole}a = 3\n", whole.replace("first", "no_such"), whole.replace("~", "#")):
         path.write_text(misread)
         with pytest.raises(ParityError, match="this is no row"):
             list(read("llama.Llama", path))
