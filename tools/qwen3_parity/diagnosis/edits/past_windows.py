@@ -27,7 +27,7 @@ def with_past(edit: Edit, network: Network) -> Edit | None:
     window = _WINDOW.match(edit.says)
     if window is None or edit.parts or int(window[1]) <= int(window[2]):
         return None
-    names = {opened(name.removeprefix("model.")) for name, _ in network.graph.taps if name.endswith(_CONTEXT)}
+    names = sorted({opened(name.removeprefix("model.")) for name, _ in network.graph.taps if name.endswith(_CONTEXT)})
     changes: dict[Site, Change] = {Site(TAP, 0, name): _by_window(int(window[1])) for name in names}
     return replace(edit, says=f"{edit.says}; {GONE}", changes={**edit.changes, **changes}) if changes else None
 
