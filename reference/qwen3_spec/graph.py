@@ -51,8 +51,7 @@ class Line(NamedTuple):
 class Dispatch(NamedTuple):
     """How a node is computed: its kernel, and what its op's name says, looked up once.
 
-    `stays`: operands are taken in the types that they have; `rows_stay`: gathered rows stay in their table; `free`: a
-    size of its result is decided by inputs or numbers.
+    `stays`: operands are taken in the types that they have; `rows_stay`: gathered rows stay in their table.
     """
 
     kind: Kind
@@ -63,7 +62,6 @@ class Dispatch(NamedTuple):
     may_gather: bool
     casts: bool
     rounds: bool
-    free: bool
 
 
 @dataclass(frozen=True)
@@ -88,22 +86,15 @@ class Node:
         return tuple(_refs((*self.operands, *self.named.values())))
 
     @cached_property
-    def is_flat(self) -> bool:
-        """Whether it reads each value as an operand by itself, and its result's size is that of any run."""
-        call, by_itself = self.dispatch, [operand.value for operand in self.operands if isinstance(operand, Ref)]
-        free = call is None or call.free or call.may_gather
-        return not free and not self.named and len(by_itself) == len(self.reads)
-
-    @cached_property
     def dispatch(self) -> Dispatch | None:
         """What computes it, None for an op that nothing here computes."""
         kernel, name = kernel_of(self.op), self.op.partition(".")[0]
         if kernel is None:
             return None
         # What only moves numbers need not wait for all of a table to become wide; products see to that themselves.
-        stays, free = kernel.kind is Kind.MOVE or name in _PRODUCTS, kernel.kind is Kind.MADE or None in self.shape
+        stays = kernel.kind is Kind.MOVE or name in _PRODUCTS
         rounds = kernel.kind in (Kind.POINT, Kind.SUM)
-        return Dispatch(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds, free)
+        return Dispatch(*kernel, stays, name == "bmm", self.op.startswith("index."), name in _CASTS, rounds)
 
 
 def _refs(operands: Iterable[Operand]) -> Iterator[int]:
@@ -202,55 +193,31 @@ def _owner(value: Any) -> Array | None:
     return value if isinstance(value, np.ndarray) else None
 
 
-def computed(
-    node: Node, values: Mapping[int, Any], numbers: Numbers, choice: Array | None = None, limit: int | None = LIMIT
-) -> Any:
+def computed(node: Node, values: Mapping[int, Any], numbers: Numbers, choice: Array | None = None) -> Any:
     """What a node gives on the values that it reads; with the indices of a `choice`, these and what stands there.
 
     Raises `ValueError`, with op, module and line, for operands that the op does not take, for a result of another kind
-    or shape than the node says, and, before it is made, for one of more than `limit` bytes. Without a limit the node
-    was computed before on tensors of these shapes, and whoever calls it ignores what NumPy warns of; what reads sizes,
-    which may be others now, is counted again.
+    or shape than the node says, and, before it is made, for one of more than `LIMIT` bytes.
     """
     call = node.dispatch
     if call is None:
         raise ValueError(f"an op that nothing here computes: {node.op}")
     try:
-        if limit is None and choice is None and (operands := _tensors(node, call, values, numbers)) is not None:
-            return _result(node, call, operands, {}, numbers, choice)
-        return _of_any(node, call, values, numbers, choice, limit)
+        return _checked(node, call, values, numbers, choice)
     except Exception as error:  # NumPy's words for operands that an op does not take are of many types
         raise ValueError(f"{described(node)}: {error or type(error).__name__}") from error
 
 
-def _tensors(node: Node, call: Dispatch, values: Mapping[int, Any], numbers: Numbers) -> list[Any] | None:
-    """The operands of a node that reads tensors alone, each by itself; None for any other node."""
-    operands = list[Any]()
-    for operand in node.operands if node.is_flat else ():
-        if type(operand) is Ref:
-            operand = values[operand.value]
-            if type(operand) is not np.ndarray:
-                return None
-            operands.append(operand if call.stays else numbers.lifted(operand))
-        else:
-            operands.append(list(operand) if type(operand) is tuple else operand)
-    return operands if node.is_flat else None
-
-
-def _of_any(
-    node: Node, call: Dispatch, values: Mapping[int, Any], numbers: Numbers, choice: Array | None, limit: int | None
-) -> Any:
+def _checked(node: Node, call: Dispatch, values: Mapping[int, Any], numbers: Numbers, choice: Array | None) -> Any:
     lift = np.asarray if call.stays else numbers.lifted
     operands = [resolved(operand, values, lift, rows_stay=call.rows_stay) for operand in node.operands]
     named = {name: resolved(operand, values, lift) for name, operand in node.named.items()} if node.named else {}
     if call.may_gather and (rows := gathered(node.op, operands)) is not None:
         _check_shape(node, rows.shape)
         return rows
-    if limit is None and not call.free and all(type(values[read]) is np.ndarray for read in node.reads):
-        return _result(node, call, operands, named, numbers, choice)
-    most, limit = elements(node.op, operands, named), LIMIT if limit is None else limit
-    if most * _BYTES > limit:
-        raise ValueError(f"it makes up to {most} elements, and {limit // _BYTES} are the most")
+    most = elements(node.op, operands, named)
+    if most * _BYTES > LIMIT:
+        raise ValueError(f"it makes up to {most} elements, and {LIMIT // _BYTES} are the most")
     with np.errstate(all="ignore"):
         return _result(node, call, operands, named, numbers, choice)
 
@@ -266,17 +233,18 @@ def _result(
         result = call.compute(numbers, *operands, **named)
     else:
         result = call.compute(*operands, **named)
-    return _settled(node, call, result, numbers)
+    return settled(node, call, result, numbers)
 
 
 def result_of(node: Node, kind: Kind, result: Any, numbers: Numbers) -> Any:
     """A node's result as it goes on; `ValueError` for one of another kind or shape than the node says."""
     assert node.dispatch is not None
     with np.errstate(invalid="ignore"):
-        return _settled(node, node.dispatch._replace(rounds=kind in (Kind.POINT, Kind.SUM)), result, numbers)
+        return settled(node, node.dispatch._replace(rounds=kind in (Kind.POINT, Kind.SUM)), result, numbers)
 
 
-def _settled(node: Node, call: Dispatch, result: Any, numbers: Numbers) -> Any:
+def settled(node: Node, call: Dispatch, result: Any, numbers: Numbers) -> Any:
+    """What `call` gave as it goes on; `ValueError` for a result of another kind or shape than the node says."""
     dtype = node.dtype
     if not dtype:
         return _no_tensor(result)

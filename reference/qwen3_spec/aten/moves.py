@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -169,8 +170,11 @@ def stack(parts: Sequence[Array], axis: int = 0) -> Array:
 
 def split(x: Array, sizes: int | Sequence[int], axis: int = 0) -> list[Array]:
     """Parts of one size, the last may be smaller, or of these sizes."""
-    cuts = range(sizes, x.shape[axis], sizes) if isinstance(sizes, int) else np.cumsum(sizes)[:-1]
-    return list(np.split(x, list(cuts), axis))
+    length = x.shape[axis]
+    each = [sizes] * max(1, -(-length // sizes)) if isinstance(sizes, int) else sizes
+    ends = list(accumulate(each))
+    before = (slice(None),) * (axis % x.ndim)
+    return [x[(*before, slice(end - size, end))] for size, end in zip(each, ends, strict=True)]
 
 
 def unbind(x: Array, axis: int = 0) -> list[Array]:

@@ -8,10 +8,9 @@ from statistics import NormalDist
 
 import numpy as np
 
-from qwen3_spec.arithmetic import Array
+from qwen3_spec.arithmetic import Array, each_erf
 from qwen3_spec.aten.numbers import Numbers
 
-_ERF = np.vectorize(math.erf, otypes=[np.float64])
 _QUANTILE = np.vectorize(NormalDist().inv_cdf, otypes=[np.float64])
 
 
@@ -103,7 +102,7 @@ def gelu(numbers: Numbers, x: Array, *, approximate: str = "none") -> Array:
 
 def erf(numbers: Numbers, x: Array) -> Array:
     """The error function."""
-    return numbers.approximated(np.asarray(_ERF(x), x.dtype))
+    return numbers.approximated(each_erf(x).astype(x.dtype, copy=False))
 
 
 def erfinv(numbers: Numbers, x: Array) -> Array:
@@ -111,7 +110,7 @@ def erfinv(numbers: Numbers, x: Array) -> Array:
     y = np.abs(np.where(np.abs(x) < 1, x, 0)).astype(np.float64)
     result = -np.asarray(_QUANTILE((1 - y) / 2)) / math.sqrt(2)
     for _ in range(2):  # Newton's steps: near 0 the sum with 1 cancels
-        result = result - (_ERF(result) - y) * (math.sqrt(math.pi) / 2) * np.exp(result * result)
+        result = result - (each_erf(result) - y) * (math.sqrt(math.pi) / 2) * np.exp(result * result)
     result = np.where(np.abs(x) < 1, result, np.where(np.abs(x) == 1, np.inf, np.nan))
     return numbers.approximated(np.asarray(np.copysign(result, x), x.dtype))
 

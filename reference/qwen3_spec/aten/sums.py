@@ -93,8 +93,7 @@ def mean(
     """The mean over axes, all of them where none is named."""
     x = _as(numbers, x, dtype)
     count = prod(x.shape[axis] for axis in _axes(x, dims))
-    with np.errstate(invalid="ignore", divide="ignore"):
-        return np.asarray(numbers.sum(x, _axes(x, dims), keepdims=keepdim) / x.dtype.type(count))
+    return np.asarray(numbers.sum(x, _axes(x, dims), keepdims=keepdim) / x.dtype.type(count))
 
 
 def variance(
@@ -137,9 +136,9 @@ def softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None = No
     """Exponentials over their sum along an axis, the largest number taken away first."""
     if isinstance(dtype, str):
         x = x.astype(numbers.dtype(dtype))
-    with np.errstate(invalid="ignore"):
-        powers = numbers.rounded(np.exp(numbers.rounded(x - x.max(axis, keepdims=True, initial=-np.inf))))
-        return np.asarray(powers / numbers.sum(powers, (axis,), keepdims=True))
+    most = np.maximum.reduce(x, axis, keepdims=True, initial=-np.inf)
+    powers = numbers.rounded(np.exp(numbers.rounded(x - most)))
+    return np.asarray(powers / numbers.sum(powers, (axis,), keepdims=True))
 
 
 def log_softmax(numbers: Numbers, x: Array, axis: int, dtype: str | bool | None = None) -> Array:

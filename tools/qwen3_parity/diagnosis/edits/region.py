@@ -13,22 +13,22 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.beside import Held, changes_of, with_second
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE, blocks
-from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, numbers_of, opened
+from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, opened
 from qwen3_parity.diagnosis.edits.layers_read import Counterpart, counterparts
 from qwen3_parity.diagnosis.edits.sites import TAP, of_alone, of_later, of_line, site_of
 from qwen3_parity.diagnosis.edits.sources import sources
 from qwen3_parity.slices.network import Network
+from qwen3_spec.again import Again, again
 from qwen3_spec.aten import TRUTH, Numbers
+from qwen3_spec.aten.large import LARGE
 from qwen3_spec.aten.noise import Noise
-from qwen3_spec.graph import LIMIT, Node, computed, resolved
+from qwen3_spec.graph import Node, computed, resolved
 from qwen3_spec.slices import chooser
 
-SMALL = 16
-"""Ops of a module that may run on another value."""
 _LOOKING_UP = ("embedding.", "index.")
 """Ops that read a few rows of their first operand."""
-_OF_A_CALL = 20_000
-"""What a call of an op costs, in elements that it reads: as measured, 13 µs and 1.6 of them a nanosecond."""
+_OF_A_CALL = 10_000
+"""What a call of an op costs, in elements that it reads: as measured, 6 µs and 1.6 of them a nanosecond."""
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Region:
     """The ops that a value is computed by from what is recorded, masks and angles among them, with their values.
 
     `order` are the ops' values, those of values `beside` the region's among them; `base` has every value without an
-    edit, in float64.
+    edit, in float64; `memory` is what edits look up once.
     """
 
     network: Network
@@ -44,11 +44,11 @@ class Region:
     key: tuple[str, int]
     work: int = 0
     beside: tuple[int, ...] = ()
+    memory: dict[Any, Any] = field(default_factory=dict)
     _descendants: dict[frozenset[int], list[int]] = field(default_factory=dict)
     _costs: dict[int, int] = field(default_factory=dict)
     _between: dict[int, Array] = field(default_factory=dict)
     _first: Held = field(default_factory=list)
-    _modules: dict[int, tuple[Region, Site, Block] | None] = field(default_factory=dict)
 
     @cached_property
     def order(self) -> list[int]:
@@ -60,7 +60,9 @@ class Region:
     def base(self) -> dict[int, Any]:
         """Every value that the region reads or makes, without an edit."""
         with np.errstate(all="ignore"):
-            return self._run({}, TRUTH, self.network.slices.start(self.leaves))
+            return self._run(
+                {}, TRUTH, {value: _wide(x) for value, x in self.network.slices.start(self.leaves).items()}
+            )
 
     @cached_property
     def leaves(self) -> list[int]:
@@ -112,30 +114,6 @@ class Region:
         """The block of a site that gives a value."""
         return next(block for block in self.blocks[site] if block.end == value)
 
-    @cached_property
-    def modules_beside(self) -> dict[str, tuple[Region, Block]]:
-        """Small modules of the region's own layer, or of none, that give another recorded value of its step."""
-        beside, graph = dict[str, tuple[Region, Block]](), self.network.graph
-        numbers = numbers_of(self.key[0])
-        for (name, step), value in graph.taps.items():
-            if step != self.key[1] or numbers_of(name) not in (numbers, ()) or graph.node(value) is None:
-                continue
-            if value == self.value or value in self._nodes or value not in self.network.slices.recorded:
-                continue
-            region = Region(self.network, value, (name, step))
-            if len(region.order) > SMALL:
-                continue
-            for site, every in region.blocks.items():
-                for block in every:
-                    if site.file == MODULE and block.end == value and 1 < len(block.values) <= SMALL:
-                        beside.setdefault(site.op, (region, block))
-        return beside
-
-    def of_beside(self, name: str, x: Array) -> Array:
-        """What a module of `modules_beside` gives on a value. Raises `KeyError` where there is none of that path."""
-        region, block = self.modules_beside[name]
-        return region.of_block(block, {**region.base, block.begin: x}, TRUTH)
-
     def of_block(self, block: Block, env: dict[int, Any], numbers: Numbers) -> Array:
         """What a block gives on what `env` has where it begins, of whatever length or order of axes."""
         same = np.shape(env[block.begin]) == np.shape(self.base[block.begin])
@@ -155,30 +133,9 @@ class Region:
             self._costs[value] = _OF_A_CALL + sum(array.size for array in arrays if isinstance(array, np.ndarray))
         return self._costs[value]
 
-    def before(self, value: int) -> tuple[str, Array] | None:
-        """What the module reads that gives a recorded value, with its path open; None where that has another shape."""
-        module = self._module(value)
-        return None if module is None else (module[1].op, np.asarray(module[0].base[module[2].begin]))
-
-    def once_more(self, value: int, x: Array | None = None) -> Array:
-        """What the module that gives a recorded value gives on that, or on `x`. Raises `ValueError` without one."""
-        module = self._module(value)
-        if module is None:
-            raise ValueError("no module reads and gives one shape here")
-        region, _, block = module
-        return region.of_block(block, {**region.base, block.begin: region.base[block.end] if x is None else x}, TRUTH)
-
-    def _module(self, value: int) -> tuple[Region, Site, Block] | None:
-        """The module that gives a recorded value, in the region that computes it; None where it reads another shape."""
-        if value not in self._modules:
-            self._modules[value] = None
-            region = Region(self.network, value, self.key)
-            for site, every in region.blocks.items() if region.order else ():
-                for block in every:
-                    if site.file == MODULE and block.end == value and self._modules[value] is None:
-                        self._modules[value] = region, site, block
-            self.work += region.work
-        return self._modules[value]
+    def of(self, value: int, key: tuple[str, int]) -> Region:
+        """The region of another value."""
+        return Region(self.network, value, key)
 
     def again(self, call: Call, x: Array, block: Block | None = None) -> Array:
         """What a block, the call's or another, gives on `x` in the place of what it reads."""
@@ -321,6 +278,16 @@ class Region:
         return self._descendants[key]
 
     @cached_property
+    def _again(self) -> Mapping[int, Again]:
+        """The region's ops that need no look at what they read: tensors of the shapes that `base` has."""
+        steps = {
+            value: again(node, self.base, self.base[value])
+            for value, node in self._nodes.items()
+            if value not in self.choices
+        }
+        return {value: step for value, step in steps.items() if step is not None}
+
+    @cached_property
     def _nodes(self) -> Mapping[int, Node]:
         return {value: _node(self.network.graph.node(value)) for value in self.order}
 
@@ -346,7 +313,7 @@ class Region:
         Raises as `_run` does.
         """
         nodes, choices, costs = self._nodes, self.choices, self._costs
-        limit = LIMIT if "base" not in self.__dict__ else None  # the shapes are those of before
+        steps = self._again if numbers is TRUTH and "base" in self.__dict__ else {}
         unchanged = bool(changes) and not whole
         for value in sorted(changes.keys() - set(order)):
             before = numbers.lifted(np.asarray(env[value]))
@@ -356,22 +323,29 @@ class Region:
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
         for value in order:
-            node, at = nodes[value], numbers.at(value)
             if value in changes:
+                node, at = nodes[value], numbers.at(value)
                 operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)
                 named = {name: resolved(operand, env, at.lifted) for name, operand in node.named.items()}
                 site, change = changes[value]
                 call = Call(self, env, value, node, operands, named, at, site)
                 result = change(call)
                 result = call.settled(result) if node.dtype else result
+            elif step := steps.get(value):
+                result = step(env)
             else:
-                result = computed(node, env, at, choices.get(value), limit)
+                result = computed(nodes[value], env, numbers.at(value), choices.get(value))
             self.work += costs[value] if value in costs else self._cost(value, env)
             unchanged = unchanged and _equal(result, env[value])
             env[value] = result
             if unchanged and value >= last:
                 raise ValueError("the edit changes nothing")
         return env
+
+
+def _wide(x: Any) -> Any:
+    """Float64, where it is small enough to be so as long as the region lives."""
+    return TRUTH.lifted(x) if isinstance(x, np.ndarray) and x.size < LARGE else x
 
 
 def _node(node: Node | None) -> Node:

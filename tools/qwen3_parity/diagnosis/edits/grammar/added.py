@@ -12,7 +12,8 @@ from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, o
 from qwen3_parity.diagnosis.edits.grammar.activations import ACTIVATIONS, Activation
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.softmax import softmax
-from qwen3_parity.diagnosis.edits.region import SMALL, Region
+from qwen3_parity.diagnosis.edits.modules import SMALL
+from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, short
 from qwen3_parity.mistakes.ranks import COMBINED, RARE
 

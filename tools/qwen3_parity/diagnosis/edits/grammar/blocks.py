@@ -11,7 +11,8 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.blocks import LINE, LINES, MODULE
 from qwen3_parity.diagnosis.edits.edit import Block, Call, Change, Edit, Site, Written, opened
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
-from qwen3_parity.diagnosis.edits.region import SMALL, Region, is_like
+from qwen3_parity.diagnosis.edits.modules import SMALL, modules_beside
+from qwen3_parity.diagnosis.edits.region import Region, is_like
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE
 from qwen3_spec.graph import Ref
@@ -107,8 +108,8 @@ def _joins_last(region: Region, user: int, value: int) -> bool:
 
 def _beside(region: Region) -> Iterator[Edit]:
     """A module of the same layer run on a value of the region, beside its own place."""
-    for name, (source, block) in region.modules_beside.items():
-        shape = np.shape(source.base[block.end])
+    for name, module in modules_beside(region).items():
+        shape = np.shape(module.region.base[module.block.end])
         for site, places in reversed(region.sites.items()):
             base = region.base[places[0]]
             if isinstance(base, np.ndarray) and base.shape == shape and base.dtype.kind == "f":
@@ -120,7 +121,7 @@ def _beside(region: Region) -> Iterator[Edit]:
 
 
 def _by_module(name: str) -> Change:
-    return lambda call: call.region.of_beside(name, call.plain())
+    return lambda call: modules_beside(call.region)[name].of(call.plain())  # each layer has its own
 
 
 def _earlier(region: Region, site: Site, where: str) -> Iterator[Edit]:

@@ -14,6 +14,7 @@ from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
+from qwen3_parity.diagnosis.edits.modules import once_more, read_before
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
@@ -60,7 +61,7 @@ def _recorded(region: Region, site: Site, value: int, line: Written | None) -> I
 
     yield edit(f"negates {name}", _by(np.negative))
     yield edit(f"has zeros for {name}", _by(np.zeros_like), RARE + 1)
-    before = region.before(value)
+    before = read_before(region, value)
     if before is not None:
         says = f"reads what {before[0].removeprefix('model.')} reads, not what it gives"
         yield Edit("edit.operand", says, RARE, {site: _what_stands_before}, caller_line(region, value, before[0]))
@@ -313,22 +314,22 @@ def _by(function: Callable[..., Array]) -> Change:
 
 
 def _what_stands_before(call: Call) -> Array:
-    before = call.region.before(call.value)
+    before = read_before(call.region, call.value)
     if before is None:
         raise ValueError("no module reads and gives one shape here")
     return before[1]
 
 
 def _once_more(call: Call) -> Array:
-    return call.region.once_more(call.value)
+    return once_more(call.region, call.value)
 
 
 def _on_sum_with(source: str) -> Change:
     def change(call: Call) -> Array:
-        before = call.region.before(call.value)
+        before = read_before(call.region, call.value)
         if before is None:
             raise ValueError("no module reads and gives one shape here")
-        return call.region.once_more(call.value, before[1] + call.region.source(source, call.numbers, before[1].shape))
+        return once_more(call.region, call.value, before[1] + call.region.source(source, call.numbers, before[1].shape))
 
     return change
 

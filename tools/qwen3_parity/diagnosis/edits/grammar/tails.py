@@ -9,6 +9,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site, Written
 from qwen3_parity.diagnosis.edits.grammar.values import ACTIVATING
+from qwen3_parity.diagnosis.edits.modules import read_before
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import RARE
@@ -57,12 +58,12 @@ def _of_module(region: Region, site: Site, base: Array, line: Written | None) ->
     """What a recorded module reads in the place of what it gives."""
 
     def reads(call: Call) -> Array:
-        before = call.region.before(call.value)
+        before = read_before(call.region, call.value)
         if before is None:
             raise ValueError("no module reads and gives one shape here")
         return before[1]
 
-    before = region.before(region.at(site)[0])
+    before = read_before(region, region.at(site)[0])
     if before is not None:
         yield from _undone(site, base, before[0].removeprefix("model."), line, reads)
 
