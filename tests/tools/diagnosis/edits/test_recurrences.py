@@ -25,6 +25,7 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis.edits.edit import Edit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.grammar.leaves import leaves
+from qwen3_parity.diagnosis.edits.grammar.places import places
 from qwen3_parity.diagnosis.edits.recurrence import Recurrence, recurrences
 from qwen3_parity.diagnosis.edits.recurring import between_chunks, recurring
 from qwen3_parity.diagnosis.edits.region import Region
@@ -38,7 +39,7 @@ TAP = NORM.replace("*", "0")
 STATES = ("cache.0.conv_states", "cache.0.recurrent_states")
 
 
-OF_A_CALL = 20_000
+OF_A_CALL = 10_000
 """Counted work of an op, at least."""
 LAYERS = r"model\.layers\.\d+"
 
@@ -110,6 +111,15 @@ def test_an_edit_is_made_in_every_token() -> None:
     tokens = recurrence().split(np.asarray(edited) - region().base[region().value], TAP, 0)
     assert np.abs(tokens[0]).max() < 1e-12, "nothing has decayed before the second token"
     assert all(np.abs(token).max() > 1e-4 for token in tokens[1:])
+
+
+def test_two_values_in_each_others_place_are_those_of_each_token() -> None:
+    """As in the chunks that the graph has, which read both at once."""
+    of_chunks = {edit.says: edit for edit in places(region())}
+    for says in ("has b and a in each other's place", "has query and key in each other's place"):
+        actual, expected = (np.asarray(region().edited(edit)) for edit in (edits()[says], of_chunks[says]))
+        np.testing.assert_allclose(actual, expected, atol=1e-9)
+        assert np.abs(actual - region().base[region().value]).max() > 1e-3, "it changes something"
 
 
 def test_of_a_later_step_an_edit_is_made_in_later_steps_alone() -> None:

@@ -95,7 +95,7 @@ def opened(name: str) -> str:
 class Call:
     """An op of an edited region that is about to run, its operands computed with whatever was edited before it.
 
-    A parameter or input is a call without a node: `operands` is its array alone.
+    A parameter or input is a call without a node: `operands` is its array alone. `before` has values without any edit.
     """
 
     region: Around
@@ -106,6 +106,7 @@ class Call:
     named: Mapping[str, Any]
     numbers: Numbers
     site: Site
+    before: Mapping[int, Any]
 
     def plain(self, *operands: Any, **named: Any) -> Any:
         """The op as it is, on these operands, or on its own."""

@@ -39,7 +39,7 @@ def nearest(call: Call, site: Site, *, behind: bool = False) -> Array:
     for away in range(1, _FARTHEST):
         for value in (call.value + away,) if behind else (call.value + away, call.value - away):
             if first <= value < first + len(graph.nodes) and _is_of(call, value, site):
-                known = call.region.base.get(value)
+                known = call.before.get(value)
                 return _computed(call, value) if known is None else np.asarray(known)
     raise ValueError("nothing stands beside it")
 

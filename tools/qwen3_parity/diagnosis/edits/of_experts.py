@@ -274,7 +274,7 @@ def _by_top(function: Callable[[Array, Array], Array]) -> Change:
 
     def change(call: Call) -> Array:
         top, plain = _top(call.region), np.asarray(call.plain())
-        chosen = np.asarray(call.region.base[top][1]) if top is not None else plain
+        chosen = np.asarray(call.before[top][1]) if top is not None else plain
         if chosen.shape != plain.shape or top is None:
             raise ValueError("nothing was chosen here")
         return np.asarray(function(plain.ravel(), chosen.ravel())).reshape(plain.shape)
@@ -287,7 +287,7 @@ def _by_index(index: Site, function: Callable[[Array, Array], Array]) -> Change:
 
     def change(call: Call) -> Array:
         places, here = call.region.at(index), call.region.at(call.site)
-        chosen = np.asarray(call.region.base[places[min(here.index(call.value), len(places) - 1)]])
+        chosen = np.asarray(call.before[places[min(here.index(call.value), len(places) - 1)]])
         return np.asarray(function(np.asarray(call.plain()), chosen.ravel()))
 
     return change

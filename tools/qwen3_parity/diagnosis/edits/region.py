@@ -315,11 +315,12 @@ class Region:
         nodes, choices, costs = self._nodes, self.choices, self._costs
         steps = self._again if numbers is TRUTH and "base" in self.__dict__ else {}
         unchanged = bool(changes) and not whole
+        original = {**self.base, **env} if changes else {}
         for value in sorted(changes.keys() - set(order)):
             before = numbers.lifted(np.asarray(env[value]))
             self.work += before.size
             site, change = changes[value]
-            env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site))
+            env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site, original))
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
         for value in order:
@@ -328,7 +329,7 @@ class Region:
                 operands = tuple(resolved(operand, env, at.lifted) for operand in node.operands)
                 named = {name: resolved(operand, env, at.lifted) for name, operand in node.named.items()}
                 site, change = changes[value]
-                call = Call(self, env, value, node, operands, named, at, site)
+                call = Call(self, env, value, node, operands, named, at, site, original)
                 result = change(call)
                 result = call.settled(result) if node.dtype else result
             elif step := steps.get(value):

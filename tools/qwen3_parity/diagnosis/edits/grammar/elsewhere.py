@@ -95,8 +95,7 @@ def _with(site: Site, slot: int) -> Change:
         if isinstance(operand, Ref):
             if operand.value in call.region.downstream([call.value]):
                 raise ValueError("it follows from this result")
-            base = call.region.base[operand.value]
-            operand = call.numbers.lifted(np.asarray(call.env.get(operand.value, base)))
+            operand = call.numbers.lifted(np.asarray(call.env.get(operand.value, call.before[operand.value])))
         return _APPLIED[short(node.op)](np.asarray(call.plain()), operand)
 
     return change

@@ -321,7 +321,7 @@ def _projected(call: Call, value: int) -> Array:
     """A projection of what the call's own reads, as the reference has it: beside this it is edited, too."""
     node = call.region.network.graph.node(value)
     if call.node is None:
-        return np.asarray(call.region.base[value] if value in call.region.base else value_of(call, value))
+        return np.asarray(call.before[value] if value in call.before else value_of(call, value))
     reads = node.operands[1:] if node is not None else ()
     return np.asarray(
         call.loose(call.operands[0], *(value_of(call, ref.value) if isinstance(ref, Ref) else ref for ref in reads))

@@ -237,7 +237,7 @@ def _of(site: Site) -> Change:
     def change(call: Call) -> Array:
         places, here = call.region.at(site), call.region.at(call.site)
         place = places[min(here.index(call.value), len(places) - 1)]
-        return np.asarray(call.region.base[place])
+        return np.asarray(call.before[place])
 
     return change
 

@@ -146,7 +146,7 @@ def _of(site: Site) -> Change:
     def change(call: Call) -> Array:
         every, here = call.region.at(site), call.region.at(call.site)
         if len(every) == len(here):
-            return call.numbers.lifted(np.asarray(call.region.base[every[here.index(call.value)]]))
+            return call.numbers.lifted(np.asarray(call.before[every[here.index(call.value)]]))
         return call.numbers.lifted(nearest(call, site))
 
     return change

@@ -195,7 +195,7 @@ def _part_of_them(part: float) -> Change:
         turned = _whole(call.region, call.value)
         if turned is None:
             raise ValueError("nothing is turned here")
-        head, cos, sin = (np.asarray(call.env.get(x, call.region.base[x])) for x in turned)
+        head, cos, sin = (np.asarray(call.env.get(x, call.before[x])) for x in turned)
         dim, size = int(head.shape[-1] * part), _turned_of(head.shape[-1], part)
         return np.concatenate([_turned_anew(call, head[..., :size], cos, sin, dim), head[..., size:]], -1)
 
@@ -234,7 +234,7 @@ def _wide_pairs(call: Call, turned: _Turned, head: Array) -> Array:
 
 
 def _all_of_them(call: Call, turned: _Turned, head: Array) -> Array:
-    cos, sin = (np.asarray(call.env.get(x, call.region.base[x])) for x in (turned.cos, turned.sin))
+    cos, sin = (np.asarray(call.env.get(x, call.before[x])) for x in (turned.cos, turned.sin))
     return _turned_anew(call, head, cos, sin, head.shape[-1])
 
 
