@@ -96,7 +96,7 @@ EDITS: Mapping[str, str] = {
     "edit.shifted": "is shifted along an axis",
     "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",
     "edit.state": "loses a recurrence's state between chunks, rounds it, or reads another row's",
-    "edit.transposed": "lacks an exchange of axes, or has one too many where channels are cut or joined",
+    "edit.transposed": "lacks an exchange of axes, or has one too many",
     "edit.twice": "does it twice",
 }
 """Name -> what is done, of edits of a golden's graph."""

@@ -24,6 +24,7 @@ from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
+from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike
 from qwen3_parity.diagnosis.edits.sites import of_line
@@ -61,6 +62,17 @@ def test_a_norm_before_the_residual_that_it_is_to_read() -> None:
     values = here.values(edit(order(here), says))
     assert values is not None
     np.testing.assert_allclose(values[end], residual + normed(branch, weight, eps), rtol=1e-9, atol=1e-12)
+
+
+def test_a_matrix_read_transposed_by_a_product() -> None:
+    """As a sum over the other of two axes that are as long."""
+    here = of_layer()
+    transposed = edit(siblings(here), "reads layers.*.self_attn[1] transposed in matmul")
+    (end,) = (value for site in transposed.changes for value in here.at(site))
+    values, node = here.values(transposed), here.node(end)
+    assert values is not None and node is not None
+    probs, value = (np.asarray(here.base[read]) for read in node.reads)
+    np.testing.assert_allclose(values[end], np.swapaxes(probs, -1, -2) @ value, rtol=1e-9, atol=1e-12)
 
 
 def test_a_product_before_the_activation_behind_a_recorded_value() -> None:

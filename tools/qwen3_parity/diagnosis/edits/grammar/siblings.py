@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.softmax import BEHIND, OF_SOFTMAX, maker_of, softmax
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, short
+from qwen3_parity.diagnosis.edits.words import line_of, named, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE, Rank
 from qwen3_spec.graph import Ref
 from qwen3_spec.slices import chooser
@@ -29,12 +29,17 @@ def siblings(region: Region) -> Iterator[Edit]:
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
             yield Edit("edit.exchanged", says, PLAIN + 1, {site: _exchanged}, line)
+        for slot, operand in enumerate(node.operands if op in _TIMES else ()):
+            if isinstance(operand, Ref) and _is_square(region.base[operand.value]):
+                says = f"reads {named(region, operand.value)} transposed in {op}"
+                yield Edit("edit.transposed", says, RARE, {site: _transposed(slot)}, line)
         if op in _ALONG:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
 
 
+_TIMES = frozenset({"mul", "matmul", "bmm"})
 _ROOTS: Mapping[str, Callable[[Array], Array]] = {
     "the reciprocal": lambda x: 1 / x,
     "the root": np.sqrt,
@@ -285,6 +290,21 @@ def _of(op: str) -> Iterator[tuple[str, Change, Rank]]:
 
 def _by(function: Callable[..., Array], count: int) -> Change:
     return lambda call: function(*call.operands[:count])
+
+
+def _is_square(x: Any) -> bool:
+    """Whether an array's last two axes may stand for one another, each row another matrix: no parameter."""
+    return isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim > 2 and x.shape[-1] == x.shape[-2] > 1
+
+
+def _transposed(slot: int) -> Change:
+    """An operand with its last two axes in each other's place."""
+
+    def change(call: Call) -> Any:
+        operands = [np.swapaxes(x, -1, -2) if place == slot else x for place, x in enumerate(call.operands)]
+        return call.plain(*operands)
+
+    return change
 
 
 def _exchanged(call: Call) -> Any:
