@@ -20,6 +20,8 @@ from detection.ported.row import rows
 from detection.ported.run import judged
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site
+from qwen3_parity.diagnosis.edits.grammar.blocks import blocks
+from qwen3_parity.diagnosis.edits.grammar.elsewhere import elsewhere
 from qwen3_parity.diagnosis.edits.grammar.frequencies import frequencies
 from qwen3_parity.diagnosis.edits.grammar.order import order
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
@@ -48,6 +50,11 @@ def value_of(of: Region, name: str) -> int:
     return of.network.graph.taps[name, 0]
 
 
+def reads_of(of: Region, value: int) -> tuple[int, ...]:
+    node = of.node(value)
+    return () if node is None else node.reads
+
+
 def normed(x: Array, weight: Array, eps: float) -> Array:
     return np.asarray(x / np.sqrt(np.square(x).mean(-1, keepdims=True) + eps) * weight)
 
@@ -73,6 +80,33 @@ def test_a_matrix_read_transposed_by_a_product() -> None:
     assert values is not None and node is not None
     probs, value = (np.asarray(here.base[read]) for read in node.reads)
     np.testing.assert_allclose(values[end], np.swapaxes(probs, -1, -2) @ value, rtol=1e-9, atol=1e-12)
+
+
+def test_the_factor_of_one_addend_on_the_other() -> None:
+    """Queries that are turned: the halves that are exchanged by both factors, the others by none."""
+    here = of_layer()
+    turned = edit(elsewhere(here), "multiplies the other addend by the factor of one")
+    ((end,),) = (here.at(site) for site in turned.changes)
+    values, (first, second) = here.values(turned), (here.node(read) for read in reads_of(here, end))
+    assert values is not None and first is not None and second is not None
+    query, cos, rotated, sin = (here.base[read] for node in (first, second) for read in node.reads)
+    np.testing.assert_allclose(values[end], query + rotated * sin * cos, rtol=1e-9, atol=1e-12)
+
+
+def test_a_module_on_a_value_that_the_reference_makes_behind_it() -> None:
+    """A shared expert behind the experts, not beside them; in a draw their noise is its own, too."""
+    here, path = region("model.layers.0", of=honest(LAYERS)), "model.layers.0.mlp.shared_expert"
+    says = "runs layers.*.mlp.shared_expert on layers.*.mlp.experts, not on what it reads"
+    behind = edit(blocks(here), says)
+    ((end,),) = (here.at(site) for site in behind.changes)
+    gate, up, down = (np.float64(here.parameter(f"{path}.{name}_proj.weight")) for name in ("gate", "up", "down"))
+    draw = here.network.slices.draws[0]
+    for values in (here.values(behind), here.values(behind, draw)):
+        assert values is not None
+        x = values[value_of(here, "model.layers.0.mlp.experts")]
+        x = np.reshape(x, (*np.shape(values[end])[:-1], -1))
+        expected = (x @ gate.T / (1 + np.exp(-x @ gate.T)) * (x @ up.T)) @ down.T
+        np.testing.assert_allclose(values[end], expected, rtol=1e-4, atol=1e-6)
 
 
 def test_a_product_before_the_activation_behind_a_recorded_value() -> None:

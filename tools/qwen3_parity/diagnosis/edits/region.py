@@ -190,11 +190,14 @@ class Region:
         """
         if shape is not None:
             return np.reshape(self.source(name, numbers), shape)
+        return self.alone(self.sources[name] if name in self.sources else self.later_sources[name], numbers)
+
+    def alone(self, value: int, numbers: Numbers = TRUTH) -> Array:
+        """A value of the graph without an edit, also as a draw has it: as it was recorded, or computed from that."""
         slices = self.network.slices
-        value = self.sources[name] if name in self.sources else self.later_sources[name]
         if value in slices.recorded:
             return slices.recorded[value]
-        between = Region(self.network, value, self.key)
+        between = self.of(value, self.key)
         if isinstance(numbers, Noise):
             return np.asarray(between._run({}, numbers, slices.start(between.leaves, numbers))[value])
         if value not in self._between:

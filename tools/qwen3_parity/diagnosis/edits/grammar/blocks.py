@@ -178,7 +178,7 @@ def _on_others(region: Region, site: Site, where: str) -> Iterator[Edit]:
     values = dict[str, Callable[[Call], Any]]()
     for target, places in region.sites.items():
         value = places[-1]
-        if len(places) == len(region.blocks[site]) and value < block.end and value not in (block.begin, *block.values):
+        if len(places) == len(region.blocks[site]) and value not in (block.begin, *block.values):
             base = region.base[value]
             if value not in behind and region.node(value) is not None and getattr(base, "shape", None) == shape:
                 values[named(region, value)] = _value_of(target)
@@ -203,7 +203,8 @@ def _value_of(site: Site) -> Callable[[Call], Any]:
 
     def value(call: Call) -> Any:
         number = call.region.at(call.site).index(call.value)
-        return call.env[call.region.at(site)[number]]
+        place = call.region.at(site)[number]
+        return call.env[place] if place in call.env else call.region.alone(place, call.numbers)
 
     return value
 

@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import line_of, named, number, short
 from qwen3_parity.mistakes.ranks import RARE
 from qwen3_spec.aten import Kind, kernel_of
-from qwen3_spec.graph import Node, Ref
+from qwen3_spec.graph import Node, Ref, resolved
 
 _APPLIED: Mapping[str, Callable[[Array, Any], Array]] = {
     "mul": np.multiply,
@@ -39,6 +39,38 @@ def elsewhere(region: Region) -> Iterator[Edit]:
             if applied:
                 near = order[max(at - _FARTHEST, 0) : at + _FARTHEST + 1]
                 yield from _moved(region, site, slot, f"{short(node.op)} by {applied}", near)
+    yield from _on_the_other_addend(region)
+
+
+def _on_the_other_addend(region: Region) -> Iterator[Edit]:
+    """A sum of a product by a number or a parameter and of a value: that times it, and the product without it."""
+    for site, places in region.sites.items():
+        node = region.node(places[-1])
+        for slot, operand in enumerate(node.operands[:2] if node is not None and short(node.op) == "add" else ()):
+            product = region.node(operand.value) if isinstance(operand, Ref) else None
+            other = node.operands[1 - slot] if node is not None else None
+            if product is None or short(product.op) != "mul" or not isinstance(other, Ref):
+                continue
+            for factor in (0, 1):
+                if _applied(region, product, factor):
+                    says = "multiplies the other addend by the factor of one"
+                    change = _by_the_factor(slot, factor)
+                    yield Edit("edit.moved", says, RARE + 1, {site: change}, line_of(region, places[-1]))
+
+
+def _by_the_factor(slot: int, factor: int) -> Change:
+    def change(call: Call) -> Array:
+        operand = call.node.operands[slot] if call.node is not None else None
+        product = call.region.node(operand.value) if isinstance(operand, Ref) else None
+        if product is None:
+            raise ValueError("it was recorded")
+        x, by = (
+            np.asarray(resolved(product.operands[place], call.env, call.numbers.lifted))
+            for place in (1 - factor, factor)
+        )
+        return np.asarray(x + call.operands[1 - slot] * by)
+
+    return change
 
 
 def _computes(region: Region, site: Site) -> bool:
