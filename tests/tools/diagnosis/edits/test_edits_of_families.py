@@ -48,6 +48,10 @@ SAID = {
     "glm4_moe-10": ("applies mul by sample_weights (line 125) to the result of repeat_interleave before it",),
     "apertus-07": ("takes the mean of value_states along axis 2 off, at modeling_apertus.py:190",),
     "apertus-09": ("at modeling_apertus.py:168 in repeat_kv, called at modeling_apertus.py:181 and 182",),
+    "doge-03": (
+        "multiplies the other addend by the factor of one, at modeling_doge.py:475 in forward",
+        "in all 2 lines",
+    ),
     "gemma-04": ("at 2 of 6 taps this fits: it leaves line 175 of apply_rotary_pos_emb out",),
 }
 """By the row's name what the first answer to each wrong place says."""

@@ -268,6 +268,8 @@ def test_what_two_lines_of_a_function_do_alike_is_one_edit() -> None:
         ("qwen2-04", "layers", "has the first halves of layers.*.mlp.gate_proj and layers.*.mlp.up_proj"),
         ("gemma4-04", "modules", "4 times the exponents"),
         ("mamba2-11", "modules", "leaves out mul by dt (line 216), in every step but the first"),
+        ("roberta-09", "layers", "adds the bias of roberta.encoder.layer.*.intermediate.dense behind gelu, not before"),
+        ("qwen3_5_moe-01", "modules", "reads last_recurrent_state (line 480) transposed in mul"),
         ("bloom-07", "modules", "has key_layer and value_layer in each other's place: parts 1 and 2 of 3"),
     ],
 )

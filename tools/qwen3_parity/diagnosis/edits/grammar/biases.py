@@ -1,4 +1,4 @@
-"""Biases that are left out or added twice: of a projection, of several of a module, of a part of a fused one."""
+"""Biases left out, added twice or behind an activation: of a projection, of several, of a part of a fused one."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit, Site, opened
+from qwen3_parity.diagnosis.edits.grammar.values import ACTIVATING
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import line_of, of_site, recorded_line, short
+from qwen3_parity.diagnosis.edits.words import line_of, named, of_site, recorded_line, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_spec.graph import Ref
 
@@ -29,6 +30,9 @@ def biases(region: Region) -> Iterator[Edit]:
     recorded, inside = dict[str, list[Site]](), dict[str, list[Site]]()
     for site, places in region.sites.items():
         node = region.network.graph.node(places[0])
+        if node is not None and short(node.op) in ACTIVATING and bias_of(region, node.reads[0]) is not None:
+            says = f"adds the bias of {named(region, node.reads[0])} behind {short(node.op)}, not before it"
+            yield Edit("edit.moved", says, RARE, {site: _behind}, line_of(region, places[0]))
         if node is None or bias_of(region, places[0]) is None:
             continue
         if region.node(places[0]) is not None:
@@ -89,6 +93,15 @@ def bias_of(region: Around, value: int) -> int | None:
     slot = _SLOTS.get("" if node is None else short(node.op))
     bias = node.operands[slot] if node is not None and slot is not None and len(node.operands) > slot else None
     return bias.value if isinstance(bias, Ref) else None
+
+
+def _behind(call: Call) -> Array:
+    """An activation with the bias of what it reads added to its result."""
+    value = None if call.node is None else bias_of(call.region, call.node.reads[0])
+    if value is None:
+        raise ValueError("it has no bias here")
+    bias = np.asarray(call.region.network.slices.leaves[value], np.float64)
+    return np.asarray(call.plain(call.operands[0] - bias, *call.operands[1:]) + bias)
 
 
 def with_biases(more: int, part: int = 0, parts: int = 1) -> Change:
