@@ -168,6 +168,11 @@ def scatter_reduce(
     return np.asarray(changed // counts if x.dtype.kind == "i" else changed / counts.astype(x.dtype))
 
 
+def scatter_add(x: Array, axis: int, indices: Array, value: Array) -> Array:
+    """A copy with values added where indices name along an axis, in order."""
+    return scatter_reduce(x, axis, indices, value, "sum")
+
+
 def _named(x: Array, axis: int, indices: Array) -> tuple[Array, ...]:
     """The places that indices name along an axis, and beside it their own."""
     places: list[Any] = list(np.indices(indices.shape, sparse=True))

@@ -201,7 +201,14 @@ KERNELS: Mapping[str, Kernel] = {
         },
         numbers=True,
     ),
-    **_rows(Kind.SUM, {"index_add": moves.index_add, "scatter_reduce": moves.scatter_reduce}),
+    **_rows(
+        Kind.SUM,
+        {
+            "index_add": moves.index_add,
+            "scatter_add": moves.scatter_add,
+            "scatter_reduce": moves.scatter_reduce,
+        },
+    ),
     **_rows(
         Kind.SIZE,
         {
@@ -212,6 +219,8 @@ KERNELS: Mapping[str, Kernel] = {
             "size_floordiv": lambda a, b: a // b,
             "size_mod": lambda a, b: a % b,
             "size_neg": lambda a: -a,
+            "size_min": min,
+            "size_max": max,
         },
     ),
 }

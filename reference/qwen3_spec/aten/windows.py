@@ -40,8 +40,8 @@ class Windows(NamedTuple):
         x = np.pad(x, [(0, 0)] * (x.ndim - len(self.sides)) + list(self.sides), constant_values=value)
         reach = [(taps - 1) * dilation + 1 for taps, dilation in zip(self.taps, self.dilations, strict=True)]
         runs = np.lib.stride_tricks.sliding_window_view(x, reach, tuple(range(-len(reach), 0)))
-        apart: tuple[Any, ...] = tuple(slice(None, None, step) for step in self.strides + self.dilations)
-        return np.asarray(runs[(..., *apart)])
+        every: tuple[Any, ...] = tuple(slice(None, None, step) for step in self.strides + self.dilations)
+        return np.asarray(runs[(..., *every)])
 
 
 def of_convolution(

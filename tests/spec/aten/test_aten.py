@@ -501,6 +501,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "index_select": (index_selected(), aten.index_select),
     "gather": (gathered(), aten.gather),
     "scatter": (scattered(), aten.scatter),
+    "scatter_add": (st.builds(lambda call: (call[0][:4], {}), scatter_reduced()), aten.scatter_add),
     "scatter_reduce": (scatter_reduced(), aten.scatter_reduce),
     "embedding": (embedded(), aten.embedding),
     "cat concat": (joined(), aten.cat),
@@ -611,6 +612,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
         for name, op in (
             *(("add", operator.add), ("sub", operator.sub), ("mul", operator.mul)),
             *(("floordiv", operator.floordiv), ("mod", operator.mod)),
+            *(("min", min), ("max", max)),
         )
     },
 }
