@@ -23,7 +23,7 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family
+from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family, other_config
 from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
@@ -103,7 +103,7 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
         "no tiny model of this family runs",
         expected="a model that runs with small sizes",
         got=refused[0],
-        next_step="write a small checkpoint yourself, and capture it with --model",
+        next_step=f"{other_config(name)}, or write a small checkpoint yourself, and capture it with --model",
     )
 
 
