@@ -46,7 +46,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k"), 3),
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
-    **dict.fromkeys(("first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
+    **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "num_shared_experts", "n_shared_experts"), 1),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
@@ -63,6 +63,8 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    **dict.fromkeys(("attn_layer_period", "expert_layer_period"), 2),
+    **dict.fromkeys(("attn_layer_offset", "expert_layer_offset"), 1),
     **dict.fromkeys(("intra_bottleneck_size", "true_hidden_size"), 18),
     "num_layers_per_stack": None,  # of HRM, which makes num_hidden_layers of it
     "query_pre_attn_scalar": 5,  # or scores are far from any cap
@@ -90,8 +92,8 @@ _ONE_GROUP: Settings = {key: 1 for sizes in _GROUPS.values() for key in sizes}
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
-_OF_A_KIND = "layers of a kind"
-"""How many, beside sizes; no key of a configuration has spaces."""
+_OF_A_KIND, _FILLED = "layers of a kind", "what is None is filled in"
+"""How many there are, and whether, beside sizes: no key of a configuration has spaces."""
 _FLOAT = "__float__"
 ADJUSTMENTS: tuple[Settings, ...] = (
     {},
@@ -112,6 +114,8 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     _ONE_GROUP,
     {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8, _OF_A_KIND: 2},  # which all have the first one's weights
     {"layer_types": [None, "attention"]},  # of a family that has no layer of it unless a checkpoint says where
+    {_FILLED: True},
+    {_FILLED: True, "layer_types": ["conv", "full_attention"], "mlp_layer_types": ["dense", "sparse"]},
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
 _WIDE, _WIDER = (
@@ -236,7 +240,8 @@ def _sized(key: str, value: Any, sizes: Settings, layers: int) -> Any:
         return sizes.get(key, layers)
     if key == "attention_type":
         return _SHORT.get(value, value)
-    return sizes[key] if key in sizes and _is_size(value, key) else value
+    is_size = _is_size(value, key) or (value is None and _FILLED in sizes)
+    return sizes[key] if key in sizes and is_size else value
 
 
 def _by_kind(values: list[Any], size: object) -> list[Any]:

@@ -60,6 +60,18 @@ def test_a_family_that_a_rule_of_another_serves_runs(kind: str) -> None:
     assert sum(parameter.numel() for parameter in tiny_model(kind).parameters()) < 1_000_000
 
 
+@pytest.mark.parametrize("kind", ["dots1", "deepseek_ocr2", "diffusion_gemma", "lfm2_moe"])
+def test_what_a_family_leaves_to_published_configurations_is_filled_in(kind: str) -> None:
+    model = tiny_model(kind)
+    assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
+    assert any(name.partition("experts")[1] for name, _ in model.named_parameters())
+
+
+def test_a_family_that_counts_its_layers_of_attention_by_a_period_has_one() -> None:
+    config = tiny_model("jamba").config
+    assert config.num_hidden_layers == 2 and sorted(config.layers_block_type) == ["attention", "mamba"]
+
+
 PUBLISHED: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {
         "layer_types": ["sliding_attention", "full_attention"] * 20,
