@@ -81,25 +81,40 @@ def _eight_bits(bits: int, smallest: int, largest: float) -> Callable[[Array], A
     return rounded
 
 
-def _integers(bits: int, axes: tuple[int, ...] | None) -> Callable[[Array], Array]:
-    """Rounding to whole multiples of the largest number divided by the largest integer, by itself along `axes`."""
+_OF_EACH_ROW = "a scale for each row"
 
-    def rounded(values: Array) -> Array:
-        x, most = np.asarray(values, np.float64), 2 ** (bits - 1) - 1
-        step = np.abs(x).max(axes, keepdims=True, initial=0) / most
-        return np.asarray(np.rint(x / np.where(step > 0, step, 1)) * step)
 
-    return rounded
+def _scaled(
+    rounded: Callable[[Array], Array], largest: float, axes: tuple[int, ...] | None
+) -> Callable[[Array], Array]:
+    """Rounding with a scale that makes the largest number `largest`, by itself along `axes`."""
+
+    def held(values: Array) -> Array:
+        x = np.asarray(values, np.float64)
+        scale = np.abs(x).max(axes, keepdims=True, initial=0) / largest
+        return np.asarray(rounded(x / np.where(scale > 0, scale, 1)) * scale)
+
+    return held
 
 
 INTEGERS: tuple[tuple[str, Callable[[Array], Array]], ...] = tuple(
-    (f"int{bits} with {words}", _integers(bits, axes))
+    (f"int{bits} with {words}", _scaled(np.rint, 2 ** (bits - 1) - 1, axes))
     for bits in (8, 4)
-    for words, axes in (("one scale", None), ("a scale for each row", (-1,)), ("a scale for each channel", (-2,)))
+    for words, axes in (("one scale", None), (_OF_EACH_ROW, (-1,)), ("a scale for each channel", (-2,)))
 )
 """Integers with scales by name, for arrays of two axes or more."""
+LARGEST = 448.0, 57344.0
+"""The largest numbers of the types of 8 bits."""
 EIGHT_BITS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
-    ("float8 (e4m3)", _eight_bits(3, -6, 448.0)),
-    ("float8 (e5m2)", _eight_bits(2, -14, 57344.0)),
+    ("float8 (e4m3)", _eight_bits(3, -6, LARGEST[0])),
+    ("float8 (e5m2)", _eight_bits(2, -14, LARGEST[1])),
 )
 """The types of 8 bits by name."""
+OF_ROWS: tuple[tuple[str, Callable[[Array], Array]], ...] = (
+    *((name, rounded) for name, rounded in INTEGERS if name.endswith(_OF_EACH_ROW)),
+    *(
+        (f"{name} with {_OF_EACH_ROW}", _scaled(rounded, largest, (-1,)))
+        for (name, rounded), largest in zip(EIGHT_BITS, LARGEST, strict=True)
+    ),
+)
+"""Integers and floats with a scale of each row, as caches have it: of each head of each token."""

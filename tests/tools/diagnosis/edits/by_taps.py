@@ -46,14 +46,19 @@ def firsts(case: str, changed: Mapping[str, Array], without: str = "") -> list[s
             for fault in every]  # fmt: skip
 
 
-def first_of(case: str, changed: Mapping[tuple[str, int], Array], recorded: tuple[str, ...]) -> str:
-    """The first answer where taps of these ends alone were recorded, in every step, some of them changed."""
+def faults_of(case: str, changed: Mapping[tuple[str, int], Array], recorded: tuple[str, ...]) -> list[Explained]:
+    """What is said where taps of these ends alone were recorded, in every step, some of them changed."""
     whole = golden(case)
     tensors = [
         replace(item, array=np.asarray(changed.get(item.key, item.array), item.array.dtype))
         for item in whole
         if item.info.name.startswith("input.") or item.info.name.endswith(recorded)
     ]
-    fault, *_ = diagnose(whole, replace(whole, tensors=tensors), weights(case), partial=True).faults
+    return diagnose(whole, replace(whole, tensors=tensors), weights(case), partial=True).faults
+
+
+def first_of(case: str, changed: Mapping[tuple[str, int], Array], recorded: tuple[str, ...]) -> str:
+    """The first answer to the first place of these."""
+    fault, *_ = faults_of(case, changed, recorded)
     best = (*fault.explanations, *fault.findings)[0]
     return f"{best.name}: {best.says}"

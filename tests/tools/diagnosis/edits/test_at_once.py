@@ -1,19 +1,20 @@
 """Keys and values in few bits, and projections without their biases, or with them twice, are told as one mistake.
 
-It runs `grammar.at_once` and `edits.single`.
+It runs `grammar.at_once`, `grammar.cached` and `edits.single`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from by_taps import first_of, firsts, golden, weights
+from by_taps import faults_of, first_of, firsts, golden, weights
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit, Site
+from qwen3_parity.diagnosis.edits.edit import Change, Edit, Site
 from qwen3_parity.diagnosis.edits.sites import TAP, later
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.mistakes.ranks import PLAIN
@@ -25,32 +26,72 @@ BY_MODULES = tuple(f"{HERE}.{name}" for name in ("q_proj", "k_proj", "v_proj", "
 """What implementations show that keep no scores."""
 
 
-def said(case: str, changes: dict[Site, Change]) -> str:
-    """What is said of layer 0 with these changes in every step."""
+def predicted(case: str, changes: dict[Site, Change], ends: tuple[str, ...]) -> dict[tuple[str, int], Array]:
+    """What layer 0 gives with these changes in every step, where taps of these ends are recorded."""
     whole = golden(case)
-    items = [item for item in whole if item.info.name.endswith(BY_MODULES) or item.info.name.startswith("input.")]
+    items = [item for item in whole if item.info.name.endswith(ends) or item.info.name.startswith("input.")]
     run = network(whole, replace(whole, tensors=items), weights(case))
     wrong = dict[tuple[str, int], Array]()
     for step in range(len(whole.case.steps)):
-        key = f"{HERE}.o_proj", step
-        here = target(run, *key)
-        predicted = None if here is None else here.predicted(Edit("", "", PLAIN, changes))
-        if predicted is not None:
-            wrong[key] = predicted
-    return first_of(case, wrong, BY_MODULES)
+        here = target(run, key := f"{HERE}.o_proj", step)
+        changed = None if here is None else here.predicted(Edit("", "", PLAIN, changes))
+        if changed is not None:
+            wrong[key, step] = changed
+    return wrong
 
 
-def in_eight_bits(call: Call) -> Array:
-    return np.asarray(torch.from_numpy(np.float32(call.plain())).to(torch.float8_e4m3fn).to(torch.float64))
+def said(case: str, changes: dict[Site, Change]) -> str:
+    """What is said of layer 0 with these changes in every step."""
+    return first_of(case, predicted(case, changes, BY_MODULES), BY_MODULES)
 
 
-@pytest.mark.parametrize("which", [("key", "value"), ("value",)])
-def test_keys_and_values_in_few_bits_are_told_without_a_caches_taps(which: tuple[str, ...]) -> None:
-    changes: dict[Site, Change] = {Site(TAP, 0, f"cache.*.{kind}s"): in_eight_bits for kind in which}
-    names = " and ".join(f"{kind}s" for kind in which)
-    assert said("model/qwen3_moe", changes).startswith(
-        f"edit.rounded: stores {names} in the cache in float8 (e4m3), at"
-    )
+def in_eight_bits(x: Array) -> Array:
+    return np.asarray(torch.from_numpy(np.float32(x)).to(torch.float8_e4m3fn).to(torch.float64))
+
+
+def by_rows(x: Array) -> Array:
+    scale = np.abs(x).max(-1, keepdims=True) / 448
+    return in_eight_bits(x / np.where(scale > 0, scale, 1)) * scale
+
+
+def entering(kinds: tuple[str, ...], narrow: Callable[[Array], Array]) -> dict[Site, Change]:
+    """What attention reads in few bits: a cache's tap, or of a window more than that."""
+    names = [name for kind in kinds for name in (f"layers.*.self_attn.{kind}", f"cache.*.{kind}s")]
+    return {Site(TAP, 0, name): lambda call: narrow(np.asarray(call.plain())) for name in names}
+
+
+TYPES = {"float8 (e4m3)": in_eight_bits, "float8 (e4m3) with a scale for each row": by_rows}
+
+
+@pytest.mark.parametrize("case", ["model/qwen3_moe", "model/gpt_oss"])
+@pytest.mark.parametrize("narrow", TYPES)
+@pytest.mark.parametrize("kinds", [("key", "value"), ("value",)])
+def test_keys_and_values_in_few_bits_are_told_without_a_caches_taps(
+    kinds: tuple[str, ...], narrow: str, case: str
+) -> None:
+    """In gpt-oss one line turns queries and keys: what is in few bits is what enters the cache."""
+    names = " and ".join(f"{kind}s" for kind in kinds)
+    answer = said(case, entering(kinds, TYPES[narrow]))
+    assert answer.startswith(f"edit.rounded: stores {names} in the cache in {narrow}, at")
+
+
+def test_one_scale_for_all_is_read_off_the_recorded_cache_of_a_window() -> None:
+    """Attention reads keys that the cache of a window no longer holds: they are in the same type."""
+    case, scale = "model/gpt_oss", 0.02
+    whole = golden(case)
+
+    def narrow(x: Array) -> Array:
+        return in_eight_bits(np.clip(x / scale, -448, 448)) * scale
+
+    caches = {item.key: narrow(item.values()) for item in whole if item.info.name.startswith("cache.0.")}
+    ends = *BY_MODULES, "cache.0.keys", "cache.0.values"
+    changes = entering(("key", "value"), narrow)
+    wrong = predicted(case, changes, ends)
+    assert wrong and caches
+    every = faults_of(case, {**caches, **wrong}, ends)
+    says = "stores keys and values in the cache in float8 (e4m3) times a scale of the whole"
+    assert len(every) > 2
+    assert all(fault.explanations and fault.explanations[0].says.startswith(says) for fault in every)
 
 
 @pytest.mark.parametrize(("more", "says"), [(-1, "without their biases"), (1, "with their biases added twice")])

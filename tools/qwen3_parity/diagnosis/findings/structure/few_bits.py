@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.mistakes.rounding import EIGHT_BITS, bfloat16, float16
+from qwen3_parity.mistakes.rounding import EIGHT_BITS, LARGEST, bfloat16, float16
 
 Stored = Callable[[Array], Array]
 """A scale as it is stored."""
@@ -146,10 +146,7 @@ def _integers(bits: int) -> list[Grid]:
 GRIDS: tuple[Grid, ...] = (
     *(grid for bits in (8, 4, 5, 6, 3, 2) for grid in _integers(bits)),
     Grid("NF4", _quantiles),
-    *(
-        Grid(name, _float8(rounded, largest))
-        for (name, rounded), largest in zip(EIGHT_BITS, (448.0, 57344.0), strict=True)
-    ),
+    *(Grid(name, _float8(rounded, largest)) for (name, rounded), largest in zip(EIGHT_BITS, LARGEST, strict=True)),
 )
 """Every way, the usual ones first."""
 CUT_OFF: tuple[Grid, ...] = tuple(
