@@ -115,8 +115,9 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
 
 def _moved(region: Region, site: Site, node: Node) -> Iterator[Edit]:
     """What is brought into another shape first, as heads that are joined, by another value of its shape."""
-    (reads, *_), shape = node.reads, np.shape(region.base[node.reads[0]])
-    if len(shape) <= _CHANNELS or not _is_float(region, reads) or _unmoved(region, reads) != reads:
+    reads = node.reads[0]
+    shape = np.shape(region.base[reads]) if _is_float(region, reads) else ()
+    if len(shape) <= _CHANNELS or _unmoved(region, reads) != reads:
         return
     for name in region.sources_of(shape):
         if region.sources[name] not in (reads, region.value) and not _is_made_of(region, name, region.sites[site]):
