@@ -13,6 +13,7 @@ SIZES: dict[str, tuple[int, int]] = {
     "sliding_window": (0, 1 << 31),
     "max_window_layers": (0, 1 << 31),
 }
+_NO_HEAD = {"head_dim": (0, SIZES["head_dim"][1])}
 NUMBERS: dict[str, tuple[float, float]] = {
     "rms_norm_eps": (0.0, 1.0),
     "layer_norm_eps": (0.0, 1.0),
@@ -23,17 +24,18 @@ _LAYERS = rules.SIZES["num_hidden_layers"][1]
 _SECTIONS = ("rope_parameters", "rope_scaling")
 
 
-def out_of_bounds(config: Mapping[str, Any], *, by_layer: bool = False) -> tuple[str, str, str] | None:
+def out_of_bounds(config: Mapping[str, Any], *, of_any_family: bool = False) -> tuple[str, str, str] | None:
     """The first field that is out of bounds: its name, what was expected, what it is; None without one.
 
-    Fields that are absent or null are nobody's concern here. `by_layer`: a size may be a list, as of any family.
+    Fields that are absent or null are nobody's concern here. `of_any_family`: a size may be a list of one for each
+    layer, and head_dim 0, of heads that do not turn.
     """
     sections = [("", config)]
     sections += [(f"{key}.", config[key]) for key in _SECTIONS if isinstance(config.get(key), Mapping)]
     for prefix, section in sections:
-        for name, (least, most) in SIZES.items():
+        for name, (least, most) in (SIZES | _NO_HEAD if of_any_family else SIZES).items():
             value = section.get(name)
-            values = value if by_layer and isinstance(value, list) and len(value) <= _LAYERS else [value]
+            values = value if of_any_family and isinstance(value, list) and len(value) <= _LAYERS else [value]
             if value is not None and not all(type(size) is int and least <= size <= most for size in values):
                 kind = "a positive integer" if least else "an integer"
                 return f"{prefix}{name}", f"{kind}, {least} to {most}", repr(value)[:80]

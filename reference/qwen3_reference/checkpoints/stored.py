@@ -87,17 +87,17 @@ def _json_object(path: Path, text: bytes) -> dict[str, Any]:
     return content
 
 
-def read_config(directory: Path, *, by_layer: bool = False) -> dict[str, Any]:
+def read_config(directory: Path, *, of_any_family: bool = False) -> dict[str, Any]:
     """The config.json of a checkpoint directory, exported or not, within `config_bounds`; raises as `read_json`.
 
-    `by_layer`: a size may be a list of sizes.
+    `of_any_family` as there.
     """
     path = directory / "config.json"
     if is_exported(directory):
         content = _json_object(path, content_of(read_parts(directory), "config.json"))
     else:
         content = read_json(path)
-    if (wrong := out_of_bounds(content, by_layer=by_layer)) is not None:
+    if (wrong := out_of_bounds(content, of_any_family=of_any_family)) is not None:
         field, expected, got = wrong
         raise broken(path, f"{field} is out of bounds", expected, got)
     return content

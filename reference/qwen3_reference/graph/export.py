@@ -34,6 +34,7 @@ _ACTIVATIONS = "activations.py"
 _DEEPEST = 4
 """How often an op is taken apart: attention is made of a kernel, which has a formula."""
 _SIZES = {name: f"size_{name}" for name in ("mul", "add", "sub", "floordiv", "mod", "neg")}
+_SIZES |= {f"sym_{name}": f"size_{name}" for name in ("min", "max")}
 
 
 def exported(

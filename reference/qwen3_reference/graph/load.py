@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import torch
@@ -55,15 +57,26 @@ def model_class(config: Any) -> Any:
     )
 
 
+def reads(config: Any, setting: str) -> bool:
+    """Whether the source of a configuration's models has a word, as the name of a setting that may be left to it."""
+    file = _file_of(config)
+    return file is not None and setting in inspect.getsource(file)
+
+
+def _file_of(config: Any) -> ModuleType | None:
+    """The file of transformers that has a configuration's models."""
+    try:
+        return import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
+    except ImportError:
+        return None
+
+
 def _of_its_file(config: Any) -> dict[str, type]:
     """The models that a configuration's own file of transformers has for it, by name: parts of larger ones, often."""
-    try:
-        module = import_module(type(config).__module__.replace(".configuration_", ".modeling_"))
-    except ImportError:
-        return {}
+    file = _file_of(config)
     return {
         name: part
-        for name, part in vars(module).items()
+        for name, part in ({} if file is None else vars(file)).items()
         if isinstance(part, type) and issubclass(part, transformers.PreTrainedModel)
         if part.config_class is type(config) and not name.endswith("PreTrainedModel")
     }
@@ -91,7 +104,7 @@ def load(directory: str | Path, dtype: torch.dtype = torch.float32, *, bare: boo
     """
     refuse_unsupported()
     directory = Path(directory)
-    read_config(directory, by_layer=True)
+    read_config(directory, of_any_family=True)
     try:
         with quiet():
             config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)

@@ -13,7 +13,7 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from qwen3_golden import ParityError
 from qwen3_reference.checkpoints.stored import read_json
-from qwen3_reference.graph.load import is_causal, text_config
+from qwen3_reference.graph.load import is_causal, reads, text_config
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.scalars import louder
 from qwen3_reference.graph.turning import SECTIONS, turning, turns_in_part
@@ -22,7 +22,8 @@ from qwen3_reference.quiet import quiet
 Settings = Mapping[str, Any]
 
 VOCABULARY = 61
-_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT, _WIDE_HEAD = 24, 6, 2, 40, 16, 8
+_WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
+_WIDE_HEADS = 8, 12
 _TURNED_HEADS = 4
 """Wide enough for rotary_dim, and a multiple of 4, as CodeGen has them."""
 _SIZES: Settings = {
@@ -45,7 +46,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k"), 3),
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
-    **dict.fromkeys(("first_k_dense_replace", "num_shared_experts", "n_shared_experts"), 1),
+    **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "num_shared_experts", "n_shared_experts"), 1),
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
@@ -62,6 +63,8 @@ _SIZES: Settings = {
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
     "time_step_rank": 2,
+    **dict.fromkeys(("attn_layer_period", "expert_layer_period"), 2),
+    **dict.fromkeys(("attn_layer_offset", "expert_layer_offset"), 1),
     **dict.fromkeys(("intra_bottleneck_size", "true_hidden_size"), 18),
     "num_layers_per_stack": None,  # of HRM, which makes num_hidden_layers of it
     "query_pre_attn_scalar": 5,  # or scores are far from any cap
@@ -72,6 +75,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("image_token_index", "image_token_id", "boi_token_index", "eoi_token_index"), 3),
     "mask_token_id": 4,
     **dict.fromkeys(("video_token_id", "vision_start_token_id", "vision_end_token_id"), 3),
+    "default_language": "en_XX",
     "block_auto_adjust_ff_dim": False,
     "use_cache": True,
 }
@@ -88,6 +92,8 @@ _ONE_GROUP: Settings = {key: 1 for sizes in _GROUPS.values() for key in sizes}
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
 _FEWEST, _MOST = 2, 4
+_OF_A_KIND, _FILLED = "layers of a kind", "what is None is filled in"
+"""How many there are, and whether, beside sizes: no key of a configuration has spaces."""
 _FLOAT = "__float__"
 ADJUSTMENTS: tuple[Settings, ...] = (
     {},
@@ -103,16 +109,22 @@ ADJUSTMENTS: tuple[Settings, ...] = (
     {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8, "hybrid_layer_ids": [1]},
     {"num_key_value_heads": _HEADS // 2},
     {"embedding_size": _WIDTH},
+    {"num_codebooks": 1},
     dict.fromkeys(("num_hidden_layers", "num_layers"), 3),
     _ONE_GROUP,
+    {"attention_hidden_size": 2 * _WIDTH, "head_dim": 8, _OF_A_KIND: 2},  # which all have the first one's weights
     {"layer_types": [None, "attention"]},  # of a family that has no layer of it unless a checkpoint says where
+    {_FILLED: True},
+    {_FILLED: True, "layer_types": ["conv", "full_attention"], "mlp_layer_types": ["dense", "sparse"]},
 )
 """What else is tried, in order, where a family does not run with those: heads that fill the width, one key a head."""
-_WIDE: Settings = {
-    **dict.fromkeys((key for key, size in _SIZES.items() if size == _WIDTH), _HEADS * _WIDE_HEAD),
-    "head_dim": _WIDE_HEAD,
-}
-"""Heads of which a part can turn, in more than one pair, and the rest stays; where heads are as wide as the width."""
+_WIDE, _WIDER = (
+    {**dict.fromkeys((key for key, size in _SIZES.items() if size == _WIDTH), _HEADS * head), "head_dim": head}
+    for head in _WIDE_HEADS
+)
+"""Heads of which a part can turn, in more than one pair, and the rest stays, where heads are as wide as the width; and
+heads whose pairs are in three equal sections.
+"""
 
 
 def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterator[Callable[[], Any]]:
@@ -123,7 +135,7 @@ def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterat
     said = config.to_dict()
     tries = ADJUSTMENTS
     if turns_in_part(said) or _turns_by_sections(config):
-        tries = (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS)
+        tries = (*(ADJUSTMENTS[:1] if "head_dim" in said else ()), _WIDE, *ADJUSTMENTS, _WIDER)
     for scalars in (True, False) if louder(said) != said else (False,):
         for adjusted in tries:
             yield partial(small, config, adjusted, settings, scalars=scalars)
@@ -131,7 +143,7 @@ def candidates(config: Any, settings: Settings = MappingProxyType({})) -> Iterat
 
 def _turns_by_sections(config: Any) -> bool:
     """Whether a family's frequencies have sections that its configuration may leave to the source."""
-    return SECTIONS in getattr(type(config), "ignore_keys_at_rope_validation", ())
+    return reads(config, f'"{SECTIONS}"')
 
 
 def family(name: str | Path) -> Any:
@@ -160,8 +172,13 @@ def family(name: str | Path) -> Any:
             f"this is no configuration of {kind}",
             expected="a config.json that transformers reads",
             got=f"{type(error).__name__}: {short(error)}",
-            next_step="check config.json",
+            next_step=other_config(name),
         ) from error
+
+
+def other_config(name: str | Path) -> str:
+    """What to do where a family's own configuration, or a file's, is none that runs."""
+    return "check config.json" if Path(name).suffix == ".json" else "give a published model's config.json, not the name"
 
 
 def _other_name(kind: object) -> str:
@@ -198,7 +215,8 @@ def small(config: Any, adjusted: Settings, settings: Settings = MappingProxyType
 def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
     """A configuration's dict, and those within it, with these sizes, and of each kind of layer the first."""
     lists = _of_layers(said)
-    chosen = list(_firsts(list(zip(*(map(repr, value) for value in lists.values()), strict=True)))) if lists else [0, 1]
+    kinds = list(zip(*(map(repr, value) for value in lists.values()), strict=True))
+    chosen = list(_firsts(kinds, sizes.get(_OF_A_KIND, 1))) if lists else [0, 1]
 
     def shrunk(key: str, value: Any) -> Any:
         if _is_by_layer(key, value):
@@ -209,17 +227,25 @@ def _shrunk(said: Settings, sizes: Settings) -> dict[str, Any]:
             return value if key in ("rope_parameters", "rope_scaling") else _shrunk(value, sizes)
         if key in lists:
             return _by_kind([value[layer] for layer in chosen], sizes.get(key))
-        if key in _DEPTHS and isinstance(value, int):
-            return sizes.get(key, len(chosen))
-        if key == "attention_type":
-            return _SHORT.get(value, value)
-        return sizes[key] if key in sizes and _is_size(value, key) else value
+        return _sized(key, value, sizes, len(chosen))
 
     return {key: shrunk(key, value) for key, value in said.items()}
 
 
+def _sized(key: str, value: Any, sizes: Settings, layers: int) -> Any:
+    """A setting that is neither a dict nor one for each layer, small."""
+    if isinstance(value, list | tuple) and type(sizes.get(key)) is int and not key.endswith("token_id"):
+        return _by_kind(list(value), sizes[key])  # as a size for each kind of expert
+    if key in _DEPTHS and isinstance(value, int):
+        return sizes.get(key, layers)
+    if key == "attention_type":
+        return _SHORT.get(value, value)
+    is_size = _is_size(value, key) or (value is None and _FILLED in sizes)
+    return sizes[key] if key in sizes and is_size else value
+
+
 def _by_kind(values: list[Any], size: object) -> list[Any]:
-    """What each layer has, or is to have instead; sizes become small, and those that differ differ."""
+    """What each layer or part has, or is to have instead; sizes become small, and those that differ differ."""
     if isinstance(size, list):
         return [new or value for new, value in zip(size, values, strict=True)]
     if type(size) is not int or not all(type(value) is int for value in values):
@@ -245,7 +271,9 @@ def _is_by_layer(key: str, value: object) -> bool:
 
 
 def _is_size(value: object, key: str) -> bool:
-    """Whether a key has something to shrink: ids may be lists; a size that is None is left out by the family."""
+    """Whether a key has something to shrink: ids may be lists; a size that is None, or a width of 0, is left out."""
+    if value == 0 and key.endswith(("_dim", "_per_layer_input")):
+        return False
     return isinstance(value, int | float) or (key.endswith("token_id") and isinstance(value, list)) or key in _OPEN
 
 
@@ -253,7 +281,7 @@ _LISTED = ("attn_layer_indices", "hybrid_layer_ids")
 _OPEN = frozenset(
     {
         *("head_dim", "n_inner", "vocab_size", "pad_token_id", "mask_token_id"),
-        *("num_key_value_heads", "num_experts_per_tok", *_LISTED),
+        *("num_key_value_heads", "num_experts_per_tok", "default_language", *_LISTED),
     }
 )
 """Keys that may be None and are then filled in from others, and lists of layers."""
@@ -261,8 +289,8 @@ _SHORT = {"block_sparse": "original_full"}
 """What attention is called that texts of many blocks have, and what a model makes of it, in its run, for our texts."""
 
 
-def _firsts(kinds: list[tuple[str, ...]]) -> Iterator[int]:
-    """The first layer of each kind, at most four, and as many of the first ones more as make two."""
-    firsts = [place for place, kind in enumerate(kinds) if kind not in kinds[:place]][:_MOST]
+def _firsts(kinds: list[tuple[str, ...]], count: int) -> Iterator[int]:
+    """The first `count` layers of each kind, at most four, and as many of the first ones more as make two."""
+    firsts = [place for place, kind in enumerate(kinds) if kinds[:place].count(kind) < count][:_MOST]
     more = [place for place in range(len(kinds)) if place not in firsts][: max(0, _FEWEST - len(firsts))]
     yield from sorted(firsts + more)

@@ -23,7 +23,7 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family
+from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family, other_config
 from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
@@ -80,14 +80,16 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
     """A small model of a family in float32, loud, drawn from a seed; of several sets of sizes the first that runs.
 
     `settings` are values of its configuration that stand whatever the sizes are. Raises `ParityError` for a family that
-    is not known or runs with none of them.
+    is not known, reads no text, or runs with none of them.
     """
     refused = list[str]()
     for make in candidates(family(name), settings):
         try:
             with quiet(), torch.random.fork_rng():
                 config = make()
-                model = model_class(config)(config).float().eval().requires_grad_(False)
+                its_class = model_class(config)
+                _refuse_no_text(name, its_class)
+                model = its_class(config).float().eval().requires_grad_(False)
             loud(model, seed)
             inputs, _ = tiny_inputs(model, seed)
             with as_reference(model):
@@ -103,8 +105,19 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
         "no tiny model of this family runs",
         expected="a model that runs with small sizes",
         got=refused[0],
-        next_step="write a small checkpoint yourself, and capture it with --model",
+        next_step=f"{other_config(name)}, or write a small checkpoint yourself, and capture it with --model",
     )
+
+
+def _refuse_no_text(name: str | Path, its_class: Any) -> None:
+    if "input_ids" not in inspect.signature(its_class.forward).parameters:
+        raise ParityError(
+            str(name),
+            "this family reads no text",
+            expected="a forward that takes input_ids",
+            got=f"{its_class.__name__}, which takes {its_class.main_input_name}",
+            next_step="give a family that reads text: there are no goldens of images or of sound alone",
+        )
 
 
 def loud(model: nn.Module, seed: int) -> None:

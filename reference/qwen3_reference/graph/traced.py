@@ -79,7 +79,7 @@ def _graph(
     model_dtype = dtype_of(model)
     last: Exception | None = None
     for dtype in dict.fromkeys((torch.bfloat16 if model_dtype == torch.float32 else model_dtype, model_dtype)):
-        for free in (True, False) if len(steps) == 1 and not _has_states(values) else (False,):
+        for free in (True, False) if len(steps) == 1 and not _has_states(model, values) else (False,):
             try:
                 graph = _exported(model, inputs, steps, dtype, free=free)
             except Exception as error:  # torch raises whatever it comes by
@@ -136,9 +136,11 @@ def _in(model: nn.Module, dtype: torch.dtype) -> nn.Module:
     return copy.deepcopy(model, every) if every else model
 
 
-def _has_states(values: Mapping[Key, torch.Tensor]) -> bool:
-    """Whether a cache keeps more than keys and values: chunk rules are loops that free sizes do not get through."""
-    return any(name.startswith("cache.") and not name.endswith(("keys", "values")) for name, _ in values)
+def _has_states(model: nn.Module, values: Mapping[Key, torch.Tensor]) -> bool:
+    """Whether layers keep more than keys and values: chunk rules are loops that free sizes hardly get through."""
+    kinds = getattr(getattr(model, "config", None), "layer_types", None) or ()
+    stateful = any(name.startswith("cache.") and not name.endswith(("keys", "values")) for name, _ in values)
+    return stateful or "linear_attention" in kinds
 
 
 def _distance(model: nn.Module, graph: Graph, inputs: Inputs, values: Mapping[Key, torch.Tensor]) -> tuple[Key, float]:

@@ -32,7 +32,7 @@ def turning(said: Settings, head: int, *, by_sections: bool = False) -> dict[str
     part = min(map(_part, _sections(said)))
     lengths = [_LENGTHS[kind] for section in _sections(said) if (kind := _kind(section)) in _LENGTHS]
 
-    def fitted(section: Settings) -> dict[str, Any]:
+    def fitted(section: Settings, turns: bool) -> dict[str, Any]:
         result = dict[str, Any]()
         for key, value in section.items():
             if key in _PARTS and isinstance(value, float):
@@ -42,12 +42,12 @@ def turning(said: Settings, head: int, *, by_sections: bool = False) -> dict[str
             elif key == _ORIGINAL and lengths:
                 result[key] = lengths[0]
             else:
-                result[key] = fitted(value) if isinstance(value, Mapping) else value
-            if by_sections and key in _TURNS and isinstance(value, Mapping):
-                result[key][SECTIONS] = _thirds(int(head * _fitted(part, head)) // 2)
+                result[key] = fitted(value, turns or key in _TURNS) if isinstance(value, Mapping) else value
+        if by_sections and turns and _kind(section):
+            result[SECTIONS] = _thirds(int(head * _fitted(part, head)) // 2)
         return result
 
-    return fitted(said)
+    return fitted(said, turns=False)
 
 
 def _thirds(pairs: int) -> list[int]:

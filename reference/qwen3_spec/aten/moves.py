@@ -90,7 +90,7 @@ def select(x: Array, axis: int, index: int) -> Array:
     return np.asarray(x[_along(x, axis, index)])
 
 
-def _put(x: Array, where: Any, value: Array) -> Array:
+def _put(x: Array, where: Any, value: Array | float) -> Array:
     changed = x.copy()
     changed[where] = value
     return changed
@@ -144,13 +144,46 @@ def gather(x: Array, axis: int, indices: Array, sparse_grad: bool = False) -> Ar
 
 def scatter(x: Array, axis: int, indices: Array, value: Array | float) -> Array:
     """A copy with values put where indices name along an axis; the last of those at one place stays."""
-    changed = x.copy()
+    if isinstance(value, np.ndarray) and value.ndim:
+        value = _at(value, indices)
+    return _put(x, _named(x, axis, indices), value)
+
+
+_REDUCES = {"sum": np.add, "prod": np.multiply, "mean": np.add, "amax": np.maximum, "amin": np.minimum}
+_STARTS = {"sum": 0, "mean": 0, "prod": 1}
+
+
+def scatter_reduce(
+    x: Array, axis: int, indices: Array, value: Array, reduce: str, *, include_self: bool = True
+) -> Array:
+    """A copy with the sum, product, mean or extreme of what indices name along an axis, and of what stood there."""
+    changed, places, value = x.copy(), _named(x, axis, indices), _at(value, indices)
+    if not include_self:
+        changed[places] = _STARTS.get(reduce, value)
+    _REDUCES[reduce].at(changed, places, value)
+    if reduce != "mean":
+        return changed
+    counts = np.full(x.shape, int(include_self))
+    np.add.at(counts, places, 1)
+    counts = np.maximum(counts, 1)
+    return np.asarray(changed // counts if x.dtype.kind == "i" else changed / counts.astype(x.dtype))
+
+
+def scatter_add(x: Array, axis: int, indices: Array, value: Array) -> Array:
+    """A copy with values added where indices name along an axis, in order."""
+    return scatter_reduce(x, axis, indices, value, "sum")
+
+
+def _named(x: Array, axis: int, indices: Array) -> tuple[Array, ...]:
+    """The places that indices name along an axis, and beside it their own."""
     places: list[Any] = list(np.indices(indices.shape, sparse=True))
     places[axis % x.ndim] = indices
-    if isinstance(value, np.ndarray) and value.ndim:
-        value = value[tuple(slice(0, size) for size in indices.shape)]
-    changed[tuple(places)] = value
-    return changed
+    return tuple(places)
+
+
+def _at(value: Array, indices: Array) -> Array:
+    """Of a value as much as there are indices along each axis."""
+    return np.asarray(value[tuple(slice(0, size) for size in indices.shape)])
 
 
 def embedding(weight: Array, indices: Array, *_: Any) -> Array:

@@ -12,6 +12,7 @@ import numpy as np
 from qwen3_spec.arithmetic import Array
 from qwen3_spec.aten.sums import spelled
 from qwen3_spec.aten.table import Kind, kernel_of
+from qwen3_spec.aten.windows import Windows, of_convolution, of_pool
 
 _BROADCAST = frozenset({"where", "masked_fill", "maximum", "minimum", "max.other", "min.other", "clamp", "clamp_min"})
 """Ops that broadcast their operands, beside those that round each element by itself."""
@@ -216,20 +217,49 @@ def _einsum(equation: str, operands: Sequence[Array], **_: Any) -> int:
     return most
 
 
-def _conv1d(
+def _convolution(
     x: Array,
     weight: Array,
     bias: Array | None = None,
-    stride: Sequence[int] = (1,),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
+    stride: Sequence[int] = (),
+    padding: Sequence[int] | str = (),
+    dilation: Sequence[int] = (),
     groups: int = 1,
 ) -> int:
-    batch, channels, time = x.shape
-    out, _, taps = weight.shape
-    time += 2 * padding[0]
-    steps = max((time - (taps - 1) * dilation[0] - 1) // stride[0] + 1, 0)
-    return int(batch * max(channels * time, channels * steps * taps, out * steps))
+    batch, channels, *sizes = x.shape
+    out, _, *taps = weight.shape
+    windows = of_convolution(taps, stride, padding, dilation)
+    read = _windowed(batch * channels, sizes, windows)
+    return int(max(read, batch * out * prod(windows.steps(sizes))))
+
+
+def _max_pool(
+    x: Array,
+    taps: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    dilation: Sequence[int] = (),
+    ceil_mode: bool = False,
+) -> int:
+    rest, sizes = x.shape[: -len(taps)], x.shape[-len(taps) :]
+    return _windowed(max(prod(rest), 1), sizes, of_pool(sizes, taps, stride, padding, dilation, ceil_mode=ceil_mode))
+
+
+def _mean_pool(
+    x: Array,
+    taps: Sequence[int],
+    stride: Sequence[int] = (),
+    padding: Sequence[int] = (),
+    ceil_mode: bool = False,
+    *_: Any,
+    **__: Any,
+) -> int:
+    return _max_pool(x, taps, stride, padding, (), ceil_mode)
+
+
+def _windowed(count: int, sizes: Sequence[int], windows: Windows) -> int:
+    """The elements of so many padded blocks of these sizes, or of all their windows."""
+    return count * max(prod(windows.padded(sizes)), prod(windows.steps(sizes)) * prod(windows.taps))
 
 
 def _fft(x: Array, dims: Sequence[int], *_: object) -> int:
@@ -248,7 +278,7 @@ _RULES: Mapping[str, Callable[..., int]] = {
     "repeat": _repeat,
     "repeat_interleave": _repeat_interleave,
     "topk": _topk,
-    **dict.fromkeys(("sort", "max.dim", "min.dim", "cummax", "view_as_real"), _twice),
+    **dict.fromkeys(("sort", "max.dim", "min.dim", "cummax", "view_as_real", "scatter_reduce"), _twice),
     "round": _round,
     **dict.fromkeys(("constant_pad_nd", "pad"), _pad),
     "embedding": _embedding,
@@ -262,7 +292,9 @@ _RULES: Mapping[str, Callable[..., int]] = {
     **dict.fromkeys(("matmul", "bmm", "mm", "mv", "dot"), _matmul),
     **dict.fromkeys(("addmm", "baddbmm"), _addmm),
     "einsum": _einsum,
-    "conv1d": _conv1d,
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d"), _convolution),
+    **dict.fromkeys(("max_pool1d", "max_pool2d", "max_pool3d"), _max_pool),
+    **dict.fromkeys(("avg_pool1d", "avg_pool2d", "avg_pool3d"), _mean_pool),
     "_fft_c2c": _fft,
     **dict.fromkeys(("layer_norm", "rms_norm"), _layer_norm),
 }

@@ -1,4 +1,4 @@
-"""Ops that add: products of matrices, sums and means, softmax, norms, convolutions, running sums."""
+"""Ops that add: products of matrices, sums and means, softmax, norms, running sums."""
 
 from __future__ import annotations
 
@@ -192,30 +192,6 @@ def rms_norm(
     squares = mean(numbers, numbers.rounded(x * x), axes, True)
     y = numbers.rounded(x / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
     return np.asarray(y if weight is None else y * weight)
-
-
-def conv1d(
-    numbers: Numbers,
-    x: Array,
-    weight: Array,
-    bias: Array | None = None,
-    stride: Sequence[int] = (1,),
-    padding: Sequence[int] = (0,),
-    dilation: Sequence[int] = (1,),
-    groups: int = 1,
-) -> Array:
-    """A convolution along the last axis: `[batch, in, time]`, `[out, in / groups, tap]` to `[batch, out, time]`."""
-    x = np.pad(x, [(0, 0), (0, 0), (padding[0], padding[0])])
-    batch, channels, time = x.shape
-    out, group_channels, taps = weight.shape
-    steps = (time - (taps - 1) * dilation[0] - 1) // stride[0] + 1
-    starts = np.arange(steps) * stride[0]
-    windows = x[:, :, starts[:, None] + np.arange(taps) * dilation[0]]  # [batch, in, time, tap]
-    windows = windows.reshape(batch, groups, channels // groups, steps, taps)
-    windows = windows.transpose(0, 1, 3, 2, 4).reshape(batch, groups, steps, group_channels * taps)
-    rows = weight.reshape(groups, out // groups, group_channels * taps).transpose(0, 2, 1)
-    y = numbers.matmul(windows, rows).transpose(0, 1, 3, 2).reshape(batch, out, steps)
-    return np.asarray(y if bias is None else y + bias[:, None])
 
 
 def any_(_: Numbers, x: Array, dims: int | Sequence[int] | None = None, keepdim: bool = False) -> Array:

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from qwen3_spec.aten import choices, made, moves, pointwise, sums
+from qwen3_spec.aten import choices, made, moves, pointwise, sums, windows
 
 
 class Kind(Enum):
@@ -97,6 +97,7 @@ KERNELS: Mapping[str, Kernel] = {
             "min.dim": choices.min_along,
             "max amax": choices.largest,
             "min amin": choices.smallest,
+            "max_pool1d max_pool2d max_pool3d": windows.max_pool,
             "le": np.less_equal,
             "lt": np.less,
             "ge": np.greater_equal,
@@ -160,6 +161,7 @@ KERNELS: Mapping[str, Kernel] = {
             "log1p": np.log1p,
             "cos": np.cos,
             "sin": np.sin,
+            "acos": np.arccos,
             "tanh": np.tanh,
             "polar": pointwise.polar,
         },
@@ -193,12 +195,20 @@ KERNELS: Mapping[str, Kernel] = {
             "cumsum": sums.cumsum,
             "layer_norm": sums.layer_norm,
             "rms_norm": sums.rms_norm,
-            "conv1d": sums.conv1d,
+            "conv1d conv2d conv3d": windows.convolution,
+            "avg_pool1d avg_pool2d avg_pool3d": windows.mean_pool,
             "_fft_c2c": sums.fft,
         },
         numbers=True,
     ),
-    **_rows(Kind.SUM, {"index_add": moves.index_add}),
+    **_rows(
+        Kind.SUM,
+        {
+            "index_add": moves.index_add,
+            "scatter_add": moves.scatter_add,
+            "scatter_reduce": moves.scatter_reduce,
+        },
+    ),
     **_rows(
         Kind.SIZE,
         {
@@ -209,6 +219,8 @@ KERNELS: Mapping[str, Kernel] = {
             "size_floordiv": lambda a, b: a // b,
             "size_mod": lambda a, b: a % b,
             "size_neg": lambda a: -a,
+            "size_min": min,
+            "size_max": max,
         },
     ),
 }

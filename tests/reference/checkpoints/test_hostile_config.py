@@ -104,12 +104,17 @@ def test_a_config_of_more_than_the_limit_is_not_read(reader: Callable[[Path], ob
 @pytest.mark.parametrize("sizes", [[], [40], [40, 48, 1]])
 def test_sizes_of_each_layer_are_within_bounds_where_any_family_is_read(sizes: list[int]) -> None:
     assert out_of_bounds({"intermediate_size": sizes}) is not None
-    assert out_of_bounds({"intermediate_size": sizes}, by_layer=True) is None
+    assert out_of_bounds({"intermediate_size": sizes}, of_any_family=True) is None
+
+
+def test_heads_of_width_0_are_for_families_that_the_graph_describes() -> None:
+    assert out_of_bounds({"head_dim": 0}, of_any_family=True) is None and out_of_bounds({"head_dim": 0}) is not None
+    assert out_of_bounds({"head_dim": -1}, of_any_family=True) is not None
 
 
 @pytest.mark.parametrize("sizes", [[40, 0], [40, 10**30], [40, "x"], [[40]], [True], [None], [1] * 2000, (4,), {}])
 def test_sizes_of_each_layer_that_cannot_be_are_refused(sizes: object) -> None:
-    wrong = out_of_bounds({"intermediate_size": sizes}, by_layer=True)
+    wrong = out_of_bounds({"intermediate_size": sizes}, of_any_family=True)
     assert wrong is not None and wrong[0] == "intermediate_size"
 
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from qwen3_golden import ParityError
+from qwen3_reference.graph.load import load
 from qwen3_reference.graph.sizes import family, small
 from qwen3_reference.graph.tiny import tiny_model
+from qwen3_reference.graph.turning import turning
 
 
 @pytest.mark.parametrize(
@@ -51,6 +55,73 @@ def test_a_family_with_rules_of_its_own_runs(kind: str) -> None:
     assert sum(parameter.numel() for parameter in tiny_model(kind).parameters()) < 1_000_000
 
 
+@pytest.mark.parametrize("kind", ["paddleocr_vl", "ernie4_5_vl_moe", "xmod", "zamba", "musicgen_decoder"])
+def test_a_family_that_a_rule_of_another_serves_runs(kind: str) -> None:
+    assert sum(parameter.numel() for parameter in tiny_model(kind).parameters()) < 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["dots1", "deepseek_ocr2", "diffusion_gemma", "lfm2_moe"])
+def test_what_a_family_leaves_to_published_configurations_is_filled_in(kind: str) -> None:
+    model = tiny_model(kind)
+    assert sum(parameter.numel() for parameter in model.parameters()) < 1_000_000
+    assert any(name.partition("experts")[1] for name, _ in model.named_parameters())
+
+
+def test_a_family_that_counts_its_layers_of_attention_by_a_period_has_one() -> None:
+    config = tiny_model("jamba").config
+    assert config.num_hidden_layers == 2 and sorted(config.layers_block_type) == ["attention", "mamba"]
+
+
+PUBLISHED: dict[str, dict[str, Any]] = {
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "full_attention"] * 20,
+        "rope_parameters": {
+            "sliding_attention": {"rope_type": "default", "rope_theta": 5e4, "mrope_section": [24, 20, 20]},
+            "full_attention": None,
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_a_family_without_defaults_that_run_runs_by_a_published_configuration(kind: str, tmp_path: Path) -> None:
+    with pytest.raises(ParityError) as refused:
+        tiny_model(kind)
+    assert "give a published model's config.json, not the name" in refused.value.next_step
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps({"model_type": kind, **PUBLISHED[kind]}))
+    assert sum(parameter.numel() for parameter in tiny_model(path).parameters()) < 1_000_000
+
+
+def test_an_assistant_without_a_configuration_of_its_own_is_refused_with_what_to_do() -> None:
+    with pytest.raises(ParityError, match="no configuration of gemma4_assistant") as refused:
+        family("gemma4_assistant")
+    assert refused.value.next_step == "give a published model's config.json, not the name"
+
+
+@pytest.mark.parametrize(
+    ("kind", "key"), [("glm5_next_text", "qk_rope_head_dim"), ("gemma4_text", "hidden_size_per_layer_input")]
+)
+def test_a_width_of_nothing_stays_nothing(kind: str, key: str) -> None:
+    whole = family(kind)
+    setattr(whole, key, 0)
+    assert getattr(small(whole, {"num_key_value_heads": 6}), key) == 0
+
+
+def test_a_model_whose_heads_do_not_turn_is_read_again(tmp_path: Path) -> None:
+    tiny_model("glm5_next").save_pretrained(tmp_path)
+    assert load(tmp_path).config.head_dim == 0
+
+
+def test_sections_stand_with_each_kind_of_layer_that_turns_by_itself() -> None:
+    said = {"rope_parameters": {"full_attention": {"rope_type": "default"}, "sliding_attention": None}}
+    sections = turning(said, 12, by_sections=True)["rope_parameters"]
+    assert sections == {
+        "full_attention": {"rope_type": "default", "mrope_section": [2, 2, 2]},
+        "sliding_attention": None,
+    }
+
+
 @pytest.mark.parametrize("kind", ["big_bird", "bigbird_pegasus"])
 def test_attention_is_what_a_short_text_makes_it(kind: str) -> None:
     assert family(kind).attention_type == "block_sparse" and small(family(kind), {}).attention_type == "original_full"
@@ -62,6 +133,11 @@ def test_sizes_of_each_layer_are_small_and_differ_where_they_did() -> None:
     assert small(whole, {}).intermediate_size == [40] * 4
     whole.intermediate_size[0] *= 2
     assert small(whole, {}).intermediate_size == [56, 40, 40, 40]
+
+
+def test_sizes_of_each_kind_of_expert_are_small_and_differ() -> None:
+    assert family("ernie4_5_vl_moe").moe_intermediate_size == [1536, 512]
+    assert small(family("ernie4_5_vl_moe"), {}).moe_intermediate_size == [22, 16]
 
 
 def test_experts_that_a_family_chooses_by_groups_have_groups_of_which_some_are_left_out() -> None:

@@ -9,6 +9,7 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,9 @@ from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.slices.stored import graph_of
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load
+from qwen3_reference.graph.settings import as_reference
 from qwen3_reference.graph.tiny import GOLDEN, tiny_inputs, tiny_model, write_tiny
+from qwen3_reference.graph.traced import traced
 
 FAMILIES = ("qwen3_moe", "gemma3", "gpt_oss", "lfm2", "bert", "t5gemma2", "qwen3", "mamba2")
 
@@ -139,6 +142,25 @@ class Branching(nn.Module):
         return self.head(x) if float(x.sum()) > 0 else x
 
 
+class Embedding(nn.Module):
+    """A model of layers of a kind, as its configuration says, and no cache."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        self.config, self.embed = SimpleNamespace(layer_types=[kind]), nn.Embedding(11, 4)
+
+    def forward(self, input_ids: torch.Tensor) -> torch.Tensor:
+        return torch.tanh(self.embed(input_ids))
+
+
+@pytest.mark.parametrize(("kind", "shape"), [("full_attention", (None, None, 4)), ("linear_attention", (2, 3, 4))])
+def test_sizes_stay_free_but_for_chunk_rules_whose_loops_take_minutes_with_them(kind: str, shape: object) -> None:
+    model, inputs = Embedding(kind), {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6]])}
+    with as_reference(model):
+        graph = traced(model, inputs, (3,)).graph
+    assert graph.nodes[-1].shape == shape
+
+
 def test_a_model_that_cannot_be_exported_is_one_sentence_and_no_file(tmp_path: Path) -> None:
     with pytest.raises(ParityError, match="torch cannot export this model") as error:
         capture(Branching(), {"input_ids": torch.tensor([[1, 2]])}, tmp_path / "it.pb")
@@ -166,6 +188,15 @@ def test_a_family_that_transformers_does_not_know_is_refused(family: str, tmp_pa
     with pytest.raises(ParityError, match="does not know this family"):
         write_tiny(name, tmp_path / "out")
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("family", "reads"), [("vit", "pixel_values"), ("siglip_vision_model", "pixel_values"), ("hubert", "input_values")]
+)
+def test_a_family_that_reads_images_or_sound_is_refused_as_one(family: str, reads: str, tmp_path: Path) -> None:
+    with pytest.raises(ParityError, match="this family reads no text") as refused:
+        write_tiny(family, tmp_path / "out")
+    assert refused.value.got.endswith(f"which takes {reads}") and not (tmp_path / "out").exists()
 
 
 @pytest.mark.slow

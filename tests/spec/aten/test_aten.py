@@ -193,6 +193,16 @@ def scattered(draw: Any) -> Call:
 
 
 @st.composite
+def scatter_reduced(draw: Any) -> Call:
+    shape, dtype = draw(FULL), draw(st.sampled_from((np.float64, np.int64)))
+    x, value = (filled(draw, shape, dtype, FINITE) for _ in range(2))
+    axis = draw(st.integers(-x.ndim, x.ndim - 1))
+    which = indices(draw, x.shape[axis], tuple(draw(st.integers(1, size)) for size in x.shape))
+    how = draw(st.sampled_from(("sum", "prod", "mean", "amax", "amin")))
+    return [x, axis, which, value, how], {"include_self": draw(st.booleans())}
+
+
+@st.composite
 def embedded(draw: Any) -> Call:
     weight = filled(draw, (draw(st.integers(1, 4)), draw(st.integers(1, 3))))
     return [weight, indices(draw, len(weight), draw(FULL)[:2])], {}
@@ -406,14 +416,40 @@ def rms_norms(draw: Any) -> Call:
     return [x, shape, weight, eps], {}
 
 
+def each(draw: Any, low: int, high: int, axes: int) -> list[int]:
+    return draw(st.lists(st.integers(low, high), min_size=axes, max_size=axes))
+
+
 @st.composite
-def convolutions(draw: Any) -> Call:
-    groups, channels, per_group, taps = (draw(st.integers(1, 3)) for _ in range(4))
-    x = filled(draw, (draw(st.integers(1, 2)), groups * channels, draw(st.integers(6, 8))), elements=FINITE)
-    weight = filled(draw, (groups * per_group, channels, taps), elements=FINITE)
+def convolutions(draw: Any, axes: int) -> Call:
+    groups, channels, per_group = (draw(st.integers(1, 3)) for _ in range(3))
+    x = filled(draw, (draw(st.integers(1, 2)), groups * channels, *each(draw, 5, 8 - axes, axes)), elements=FINITE)
+    weight = filled(draw, (groups * per_group, channels, *each(draw, 1, 3 if axes < 3 else 2, axes)), elements=FINITE)
     bias = filled(draw, (groups * per_group,), elements=FINITE) if draw(st.booleans()) else None
-    small = st.integers(1, 2)
-    return [x, weight, bias, [draw(small)], [draw(st.integers(0, 3))], [draw(small)], groups], {}
+    word = draw(st.sampled_from(("same", "valid", "")))
+    stride, padding = each(draw, 1, 1 if word == "same" else 2, axes), word or each(draw, 0, 3, axes)
+    if groups == 1 and draw(st.booleans()):
+        return [x, weight, bias], {}
+    return [x, weight, bias, stride, padding, each(draw, 1, 2, axes), groups], {}
+
+
+@st.composite
+def pools(draw: Any, axes: int, *, means: bool) -> Call:
+    batch = each(draw, 1, 2, draw(st.integers(1, 2)))
+    taps = each(draw, 1, 3, axes)
+    elements = FINITE if means else NUMBERS.filter(lambda x: x != -float("inf"))
+    x = filled(draw, (*batch, *each(draw, 5, 8 - axes, axes)), elements=elements)
+    stride, padding = (
+        draw(st.sampled_from(([], each(draw, 1, 3, axes)))),
+        [draw(st.integers(0, tap // 2)) for tap in taps],
+    )
+    ceil_mode = draw(st.booleans())
+    if draw(st.booleans()):
+        return [x, taps], {}
+    if not means:
+        return [x, taps, stride, padding, each(draw, 1, 2, axes), ceil_mode], {}
+    divisor = [draw(st.none() | st.integers(1, 5))] if axes > 1 else []
+    return [x, taps, stride, padding, ceil_mode, draw(st.booleans()), *divisor], {}
 
 
 @st.composite
@@ -465,6 +501,8 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "index_select": (index_selected(), aten.index_select),
     "gather": (gathered(), aten.gather),
     "scatter": (scattered(), aten.scatter),
+    "scatter_add": (st.builds(lambda call: (call[0][:4], {}), scatter_reduced()), aten.scatter_add),
+    "scatter_reduce": (scatter_reduced(), aten.scatter_reduce),
     "embedding": (embedded(), aten.embedding),
     "cat concat": (joined(), aten.cat),
     "stack": (stacked(), aten.stack),
@@ -536,6 +574,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
         name: (unary(), getattr(aten, name))
         for name in (
             *("square", "sqrt", "rsqrt", "reciprocal", "exp", "exp2", "expm1", "log", "log1p", "cos", "sin", "tanh"),
+            "acos",
             *("erf", "erfinv", "sigmoid", "silu", "softplus"),
         )
     },
@@ -563,7 +602,9 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "cumsum": (along(), aten.cumsum),
     "layer_norm": (layer_norms(), torch.layer_norm),
     "rms_norm": (rms_norms(), aten.rms_norm),
-    "conv1d": (convolutions(), aten.conv1d),
+    **{f"conv{axes}d": (convolutions(axes), getattr(aten, f"conv{axes}d")) for axes in (1, 2, 3)},
+    **{f"max_pool{axes}d": (pools(axes, means=False), getattr(aten, f"max_pool{axes}d")) for axes in (1, 2, 3)},
+    **{f"avg_pool{axes}d": (pools(axes, means=True), getattr(aten, f"avg_pool{axes}d")) for axes in (1, 2, 3)},
     "sym_size": (along(), lambda x, axis: x.shape[axis]),
     "size_neg": (st.integers(0, 9).map(lambda size: ([size], {})), operator.neg),
     **{
@@ -571,6 +612,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
         for name, op in (
             *(("add", operator.add), ("sub", operator.sub), ("mul", operator.mul)),
             *(("floordiv", operator.floordiv), ("mod", operator.mod)),
+            *(("min", min), ("max", max)),
         )
     },
 }
@@ -618,10 +660,28 @@ def test_an_op_gives_what_torch_gives(name: str, data: st.DataObject) -> None:
 
 @pytest.mark.parametrize(
     ("op", "operands", "count"),
-    [("unfold.default", [0, 500, 1], 501 * 500), ("_fft_c2c.default", [[0], 0, True], 1000 * 1000)],
+    [
+        ("unfold.default", [0, 500, 1], 501 * 500),
+        ("_fft_c2c.default", [[0], 0, True], 1000 * 1000),
+        ("max_pool1d.default", [[500], [1]], 501 * 500),
+        ("avg_pool1d.default", [[500], [1]], 501 * 500),
+    ],
 )
 def test_ops_that_make_much_of_little_say_how_much(op: str, operands: list[Any], count: int) -> None:
     assert elements(op, [np.ones(1000, np.complex128), *operands], {}) >= count
+
+
+def test_a_convolution_says_how_much_its_windows_and_their_padding_hold() -> None:
+    image, weight = np.ones((2, 3, 30, 40)), np.ones((5, 3, 20, 10))
+    assert elements("conv2d.default", [image, weight], {}) >= 2 * 3 * (11 * 31) * (20 * 10)
+    assert elements("conv2d.default", [image, weight, None, [50, 50], [2000, 3000]], {}) >= 2 * 3 * 4030 * 6040
+
+
+@pytest.mark.parametrize("operands", [[None, [-1]], [None, [0]], [None, [1], [0], [-1]], [None, [1], "reflect"]])
+def test_windows_that_go_backwards_or_are_padded_by_a_word_nobody_knows_are_refused(operands: list[Any]) -> None:
+    signal, weight = np.ones((1, 1, 9)), np.ones((1, 1, 2))
+    with pytest.raises(ValueError, match=r"1 or more apart|no padding"):
+        elements("conv1d.default", [signal, weight, *operands], {})
 
 
 def test_every_op_has_a_case_and_every_case_an_op() -> None:

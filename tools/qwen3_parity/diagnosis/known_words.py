@@ -94,6 +94,7 @@ EDITS: Mapping[str, str] = {
     "edit.rotation": "turns other channels by RoPE: the last ones, pairs of the whole head, all of them",
     "edit.rounded": "rounds to bfloat16 or float16",
     "edit.shifted": "is shifted along an axis",
+    "edit.shard": "sums over a shard's channels alone, or without them, where processes share a product",
     "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",
     "edit.state": "loses a recurrence's state between chunks, rounds it, or reads another row's",
     "edit.transposed": "lacks an exchange of axes, or has one too many",

@@ -59,8 +59,9 @@ def of_positions(taps: Sequence[Cells], rest: Collection[int], golden: Recording
     rows, columns = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
     product = np.array_equal(wrong, np.outer(rows, columns) & judged)
     batch, used = np.flatnonzero(judged.any(axis=1)), np.flatnonzero(judged.any(axis=0))
-    along = when(columns[used], at_indices(used, slots)) if product else None
-    if along is None or not along.rule:
+    by_steps = product and name == "query" and _are_of_steps(columns[used], used, steps)
+    along = when(columns[used], at_indices(used, slots)) if product and not by_steps else None
+    if not by_steps and (along is None or not along.rule):
         bits = listed(rows[batch]) + listed(columns[used]) if product else math.inf
         rule = when(wrong[judged], _of_cells(tokens, () if product else slots, judged, golden), bits)
         if rule is not None and rule.rule:
@@ -68,6 +69,14 @@ def of_positions(taps: Sequence[Cells], rest: Collection[int], golden: Recording
     of_rows = when(rows[batch], at_indices(batch, facts.of_rows(tokens.real))) if product else None
     separated = {"batch": Separated(batch, rows[batch], of_rows)} if along or of_rows else {}
     return {**separated, name: Separated(used, columns[used], along)} if along and along.rule else separated
+
+
+def _are_of_steps(wrong: Array, at: Array, steps: Sequence[int]) -> bool:
+    """Whether each step is wrong at all of these slots or at none, and a step is right: then steps say it, plainly."""
+    if wrong.all():
+        return False
+    step_of = np.searchsorted(np.cumsum(steps), at, side="right")
+    return all(len(set(wrong[step_of == step])) == 1 for step in set(step_of))
 
 
 def at_indices(indices: Array, known: Sequence[Fact]) -> list[Fact]:

@@ -12,12 +12,15 @@ from torch import nn
 from qwen3_golden import ParityError
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.compiled import refuse_compiled_around
+from qwen3_parity.recording.packed import real_tokens
 from qwen3_parity.recording.slots import Forward
 
 _CALLS = "run model(**case.inputs) once, or with a cache: for inputs in case.steps: model(**inputs, …)"
 _BY_HAND = (
     "a run of another shape (a prefill in chunks, rows one by one, padding on the other side) is handed over by "
-    "yourself, laid out as the golden's taps: with record(None, case) as recording: recording[name, step] = array"
+    "yourself, laid out as the golden's taps: with record(None, case) as recording: recording[name, step] = array; "
+    "[tokens, channels] of the case's real tokens alone is laid by a graph golden's mask, in other cases "
+    "by yourself: slots[mask] = packed"
 )
 
 
@@ -50,8 +53,10 @@ class Forwards:
         tokens = torch.from_numpy(self.case.arrays[kind])
         for stop in sorted((end for end in ends if end > self.done), reverse=True):
             for first in {self.done, 0}:
-                if any(_same(argument, tokens[:, first:stop]) for argument in arguments):
-                    return Forward(first, self.done, stop)
+                forward = Forward(first, self.done, stop)
+                forms = [tokens[:, first:stop], *self._packed(tokens, forward)]
+                if any(_same(argument, form) for argument in arguments for form in forms):
+                    return forward
         again = bool(self.done == ends[-1])
         raise ParityError(
             f"{self.case.name}: forward {self.count + 1}",
@@ -60,6 +65,12 @@ class Forwards:
             got=f"forward {self.count + 1}" if again else _differing(arguments, tokens, self.bounds, self.done),
             next_step=_CALLS if again else f"{_CALLS}; {_BY_HAND}",
         )
+
+    def _packed(self, tokens: torch.Tensor, forward: Forward) -> Iterator[torch.Tensor]:
+        """The real tokens alone of a forward's slots, row behind row; none where they cannot be laid into slots."""
+        real = real_tokens(self.case, forward) if self.case.is_graph else None
+        if real is not None:
+            yield tokens[:, forward.first : forward.stop][torch.from_numpy(real)][None]
 
     def running(self, where: str) -> Forward:
         """The forward that runs now; raises `ParityError` outside of any."""

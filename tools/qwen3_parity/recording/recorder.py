@@ -25,10 +25,11 @@ from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.judge.next_command import command
 from qwen3_parity.recording.arithmetic import Widened, arithmetic_of
 from qwen3_parity.recording.case import Case
-from qwen3_parity.recording.graph_steps import cut_into_steps
+from qwen3_parity.recording.graph_steps import cut_into_steps, wanted_of
 from qwen3_parity.recording.graph_taps import tap_called
 from qwen3_parity.recording.layout import is_ambiguous, lay_out, readings, sizes_of, split_axes
 from qwen3_parity.recording.names import patterns_of_stack, tap_named
+from qwen3_parity.recording.packed import in_their_slots, real_tokens
 from qwen3_parity.recording.slots import Forward
 
 FOLDER = Path("build/parity")
@@ -66,6 +67,7 @@ class Recorder:
     _keys: set[tuple[str, int]] = field(default_factory=set)
     _surplus: list[str] = field(default_factory=list)
     _orders: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
+    _packed: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
     def __setattr__(self, name: str, value: Any) -> None:
         super().__setattr__(name, arithmetic_of(value) if name == "arithmetic" else value)
@@ -130,11 +132,25 @@ class Recorder:
         parts: Iterator[tuple[int, Array]]
         if self.case.is_graph:
             golden, batch = self.case.golden, self.case.batch
+            array, order = self._in_slots(name, array, forward, order, by_name=by_name)
             parts = cut_into_steps(array, golden, name, forward, self.bounds, batch, where, order, by_name=by_name)
         else:
             parts = self._parts(name, array, forward, where, order)
         for step, part in parts:
             self._write(name, step, np.ascontiguousarray(part), dtype, where)
+
+    def _in_slots(
+        self, name: str, array: Array, forward: Forward, order: tuple[str, ...], *, by_name: bool
+    ) -> tuple[Array, tuple[str, ...]]:
+        """A tap of a golden with a graph and its axes; one of real tokens alone is laid into the slots."""
+        try:
+            layout = wanted_of(self.case.golden, name, forward, self.bounds, self.case.batch)
+        except ValueError:  # said where it is cut into steps
+            return array, order
+        real = real_tokens(self.case, forward)
+        if layout is None or real is None:
+            return array, order
+        return in_their_slots(self._packed, name, array, layout, real, order, by_name=by_name)
 
     def _parts(
         self, name: str, array: Array, forward: Forward, where: str, order: tuple[str, ...]

@@ -75,6 +75,8 @@ def bias_left_out(subject: Subject) -> Seed | None:
 def embeddings_one_row_on(subject: Subject) -> Seed | None:
     """A vocabulary shifted by one special token; the head with it where they are tied."""
     embedding: Any = subject.model.get_input_embeddings()
+    if not hasattr(embedding, "weight"):  # a book of codes each, as MusicGen has
+        return None
     every = dict(subject.model.named_modules())
     paths = tuple(path for path, module in every.items() if getattr(module, "weight", None) is embedding.weight)
     return Seed(paths, lambda: filled(embedding.weight, embedding.weight.roll(1, 0)))

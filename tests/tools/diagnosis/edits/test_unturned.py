@@ -71,7 +71,7 @@ def unmeant(nodes: dict[int, tuple[Any, ...]], base: dict[int, Any]) -> list[str
     site, last = Site(LINE, 7, "modeling_x.py:turned"), max(nodes)
     here = SimpleNamespace(
         blocks={site: [Block(0, last, tuple(nodes))]}, base=base, node=ops.get, users={1: [2]}, sites={},
-        modules_beside={}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
+        memory={"modules beside": {}}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
     )  # fmt: skip
     return [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]
 

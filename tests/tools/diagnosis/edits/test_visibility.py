@@ -8,7 +8,7 @@ import numpy as np
 from by_taps import firsts, golden, weights
 
 from qwen3_parity.diagnosis.edits.edit import Edit
-from qwen3_parity.diagnosis.edits.grammar.masks import of_mask, of_triangle
+from qwen3_parity.diagnosis.edits.grammar.masks import masks
 from qwen3_parity.diagnosis.edits.grammar.values import values
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.diagnosis.edits.visibility import visibility
@@ -50,7 +50,7 @@ def test_a_query_that_sees_the_key_ahead_is_told() -> None:
     """Of padding it sees none: no query does."""
     visible = np.tril(np.ones((1, 1, 4, 4), bool)) & (np.arange(4) > 0)
     call = cast(Any, SimpleNamespace(plain=lambda: visible))
-    change = dict(of_mask(visible, ()))["sees the key ahead of each query, too"]
+    change = dict(masks("and", visible, ()))["sees the key ahead of each query, too"]
     ahead = np.tril(np.ones((4, 4)), 1) * (np.arange(4) > 0)
     np.testing.assert_array_equal(change(call)[0, 0, 1:], ahead[1:])
     case, attention = "model/gemma3", "model.layers.0.self_attn"
@@ -69,15 +69,15 @@ def test_a_window_on_both_sides_may_lose_one_and_a_causal_one_has_none_to_lose()
     far = np.arange(9)[:, None] - np.arange(9)
     window = (far >= -1) & (far <= 2)
     call = cast(Any, SimpleNamespace(plain=lambda: window))
-    visible = {says: change(call) for says, change in of_mask(window, ()) if "window" in says}
+    visible = {says: change(call) for says, change in masks("and", window, ()) if "window" in says}
     assert (
         visible["has its window behind each query alone, all of it, not on both sides"] == ((far >= 0) & (far < 4))
     ).all()
     assert (visible["has no end of its window on the side ahead"] == (far <= 2)).all()
     assert (visible["has the two sides of its window exchanged"] == ((far >= -2) & (far <= 1))).all()
     for without in (far >= 0, (far >= 0) & (far < 4), far < 3):
-        assert not [says for says, _ in of_mask(without, ()) if "window" in says]
-    assert not [says for says, _ in of_mask(window, [window]) if "window" in says]
+        assert not [says for says, _ in masks("and", without, ()) if "window" in says]
+    assert not [says for says, _ in masks("and", window, [window]) if "window" in says]
 
 
 def test_weights_lose_their_diagonal_or_keep_it() -> None:
@@ -88,12 +88,12 @@ def test_weights_lose_their_diagonal_or_keep_it() -> None:
         (lower, "leaves out its diagonal, each position's own", before),
         (before, "keeps its diagonal, each position's own, too", lower),
     ):
-        ((words, change),) = of_triangle(product, [whole, -1])
+        ((words, change),) = masks("mul", product, [whole, -1])
         call = cast(Any, SimpleNamespace(plain=lambda x=product: x, operands=(whole, -1)))
         assert words == says
         np.testing.assert_array_equal(change(call), result)
     for product in (whole, lower[:3], lower[:1, :1], np.zeros_like(whole)):
-        assert not [*of_triangle(product, [whole])]
+        assert not [*masks("mul", product, [whole])]
 
 
 def test_a_decayed_product_of_a_chunk_without_its_diagonal_is_told() -> None:
@@ -103,7 +103,7 @@ def test_a_decayed_product_of_a_chunk_without_its_diagonal_is_told() -> None:
     answers = list[str]()
     for site, (value, *_) in here.region.sites.items():
         product = here.region.base[value]
-        if site.op == "mul.Tensor" and product.ndim == 5 and [*of_triangle(product, ())]:
+        if site.op == "mul.Tensor" and product.ndim == 5 and [*masks("mul", product, ())]:
             wrong = here.predicted(Edit("", "", PLAIN, {site: lambda call: np.tril(call.plain(), -1)}))
             if wrong is not None and not np.allclose(wrong, here.truth):
                 answers += firsts(case, {norm: wrong})
@@ -113,7 +113,7 @@ def test_a_decayed_product_of_a_chunk_without_its_diagonal_is_told() -> None:
 
 def test_keys_of_blocks_before_a_querys_own_that_are_hidden_are_told() -> None:
     """In every step, or where there are several queries: a kernel that works by blocks forgets the earlier ones."""
-    changes = dict(of_mask(np.ones((1, 1, 5, 5), bool), ()))
+    changes = dict(masks("and", np.ones((1, 1, 5, 5), bool), ()))
     for visible, everywhere, of_several in (
         (np.tril(np.ones((1, 1, 5, 5), bool)), [1, 2, 1, 2, 1], [1, 2, 1, 2, 1]),
         (np.ones((1, 1, 1, 6), bool), [2], [6]),

@@ -15,7 +15,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Edit, Free, Site, opened
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
-from qwen3_parity.diagnosis.edits.grammar.leaves import CHUNKS
+from qwen3_parity.diagnosis.edits.grammar.masks import CHUNKS
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.recurrence import Between, Recurrence, recurrences
 from qwen3_parity.diagnosis.edits.region import Region

@@ -12,6 +12,7 @@ from qwen3_parity.diagnosis.edits.fit import fit
 from qwen3_parity.diagnosis.edits.grammar import PLAIN
 from qwen3_parity.diagnosis.edits.of_experts import of_experts
 from qwen3_parity.diagnosis.edits.pairs import beside, pairs
+from qwen3_parity.diagnosis.edits.past_windows import wider
 from qwen3_parity.diagnosis.edits.recurring import in_tokens, recurring
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.single import alike, in_later_steps, single
@@ -236,6 +237,7 @@ def _stages(first: Target, known: Sequence[Edit], step: int) -> Iterator[Iterabl
     if rounded:
         every = [edit for edit in every if isinstance(edit, Free) or not _rounds(edit)]
     if step:
+        yield wider(region)
         yield in_later_steps(_plain(every), region, step)
     is_short = len(region.order) < _LONG
     yield from _of_short(first, every, known, step) if is_short else _of_long(first, every, step)

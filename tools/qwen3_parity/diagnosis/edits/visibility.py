@@ -10,14 +10,13 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Edit
+from qwen3_parity.diagnosis.edits.grammar.masks import HIDING
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.words import model_line, short
 from qwen3_spec.graph import Line
 
 _AXES = 4
 """Of scores and their masks: batch, heads, query, key."""
-_HIDING = -1e4
-"""A score that is hidden is below it."""
 
 
 class Seen(NamedTuple):
@@ -93,7 +92,7 @@ def _visible(values: Any) -> Array | None:
         return None
     if values.dtype.kind == "b":
         return values
-    return np.asarray(~(values <= _HIDING)) if values.dtype.kind == "f" else None  # NaN hides nothing
+    return np.asarray(~(values <= HIDING)) if values.dtype.kind == "f" else None  # NaN hides nothing
 
 
 def _says(before: Array, after: Array) -> str:

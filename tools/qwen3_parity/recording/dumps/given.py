@@ -11,7 +11,7 @@ from qwen3_golden import Array
 from qwen3_parity.judge.match import GIVEN
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dumped, refused, shown
-from qwen3_parity.recording.dumps.packed import real_tokens
+from qwen3_parity.recording.packed import real_tokens
 from qwen3_parity.recording.slots import Forward
 
 _SHOWN_IDS = 64

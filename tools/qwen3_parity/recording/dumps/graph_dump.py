@@ -5,20 +5,19 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import get_close_matches
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
-from qwen3_golden import Array, Recording, pb
+from qwen3_golden import Recording, pb
 from qwen3_parity.recording.case import Case
 from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
-from qwen3_parity.recording.dumps.packed import Orders, as_tokens, in_slots, packed_order, real_tokens
 from qwen3_parity.recording.graph_names import Entry, each_once, in_layers, is_all, parts_of_fused
 from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
 from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
+from qwen3_parity.recording.packed import as_tokens, packed_order, real_tokens
 from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.recorder import Recorder
 from qwen3_parity.recording.slots import Forward
@@ -57,8 +56,7 @@ def import_graph_dump(
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
     like = {name: get_close_matches(name, known, n=1)[:1] for name in others[:_LIKE]}
     unmatched = {name: "".join(like.get(name, ())) for name in others}
-    laid_out = partial(_laid_out, {})
-    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, laid_out, unmatched)
+    return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
 
 
 class _Reading(NamedTuple):
@@ -157,8 +155,8 @@ def _fitting(recording: Recorder, member: _Matched, forward: Forward) -> list[Wa
     return there if is_packed else None
 
 
-def _laid_out(orders: Orders, recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
-    """The taps in an array, or what is wrong with its shape; `orders` are those of arrays without padding so far."""
+def _laid_out(recording: Recorder, member: _Matched, forward: Forward) -> list[Part] | Misfit:
+    """The taps in an array, or what is wrong with its shape."""
     dumped, where, entry = member.dumped, shown(member.dumped.name), member.entry
     layouts = _fitting(recording, member, forward)
     if layouts is None:
@@ -171,29 +169,7 @@ def _laid_out(orders: Orders, recording: Recorder, member: _Matched, forward: Fo
         return []
     array, widths = dumped.load(), [width_of(part.parts) for part in layouts]
     parts = parts_of_fused(entry, widths, array, where) if entry else [array]
-    every = [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
-    real = real_tokens(recording.case, forward)
-    if real is None:
-        return every
-    return [in_their_slots(orders, part, layout, real) for part, layout in zip(every, layouts, strict=True)]
-
-
-def in_their_slots(orders: Orders, part: Part, layout: Wanted, real: Array) -> Part:
-    """A tap as it was dumped, or laid into its slots where it has real tokens alone.
-
-    What a forward with padding says of an array's axes is so in every forward.
-    """
-    tap, shape = general(part.tap), part.array.shape
-    order = orders.get(tap) and packed_order(shape, layout.parts, real, orders[tap])
-    if not order:
-        if fits(shape, part.tap, layout, part.order, by_name=part.by_name):
-            return part
-        order = packed_order(shape, layout.parts, real, part.order)
-    if not order:
-        return part
-    orders[tap] = order
-    kinds = tuple(axis.kind for axis in layout.parts)
-    return Part(part.tap, in_slots(part.array, layout.parts, real, order), kinds)
+    return [Part(tap, part, member.order, entry is None) for tap, part in zip(member.taps, parts, strict=True)]
 
 
 def _nothing(dump: Dump, others: Sequence[str], case: Case) -> Exception:

@@ -17,10 +17,10 @@ from qwen3_parity.recording.dumps.graph_dump import import_graph_dump
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
 from qwen3_parity.recording.dumps.meanings import Meaning, general, is_input, meanings, nearest, ready
-from qwen3_parity.recording.dumps.packed import as_tokens
 from qwen3_parity.recording.graph_names import graph_map
 from qwen3_parity.recording.layout import readings, split_axes, width_of
 from qwen3_parity.recording.names import Named, Names, name_map, part_of
+from qwen3_parity.recording.packed import as_tokens
 from qwen3_parity.recording.recorder import Recorder, is_last_alone
 from qwen3_parity.recording.slots import Forward
 

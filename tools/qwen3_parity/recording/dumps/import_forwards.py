@@ -17,7 +17,7 @@ from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.dumped_forwards import Fits, Match, forwards_of
 from qwen3_parity.recording.dumps.given import equal, forward_of, refuse_other_inputs
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
-from qwen3_parity.recording.dumps.packed import PAGE
+from qwen3_parity.recording.packed import PAGE
 from qwen3_parity.recording.recorder import Recorder, recorder
 from qwen3_parity.recording.slots import Forward
 

@@ -26,6 +26,7 @@ from qwen3_parity.diagnosis.edits.grammar.post_norms import post_norms
 from qwen3_parity.diagnosis.edits.grammar.reads import reads
 from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
+from qwen3_parity.diagnosis.edits.grammar.shards import shards
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.stretched import stretched
 from qwen3_parity.diagnosis.edits.grammar.tails import tails
@@ -55,6 +56,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     repeats,
     convolutions,
     tails,
+    shards,
     leaves,
     places,
     added,

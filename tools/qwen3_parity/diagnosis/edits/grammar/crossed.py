@@ -9,6 +9,7 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Change, Edit
+from qwen3_parity.diagnosis.edits.grammar.masks import HIDING
 from qwen3_parity.diagnosis.edits.grammar.softmax import softmax
 from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
@@ -20,8 +21,6 @@ from qwen3_spec.graph import Graph, Node, Ref
 _MOVING = frozenset({"view", "unsafe_view", "reshape", "transpose", "permute", "clone", "to_copy", "expand", "cat"})
 _OF_SCORES = frozenset({"add", "sub", "mul", "div", "softmax", "unsqueeze", "slice", "where", "masked_fill"})
 """Ops between keys and a softmax, whose scores are the first operand."""
-_HIDING = -1e4
-"""A score that is hidden is below it."""
 _HEADS = 4
 """Axes of keys by heads."""
 
@@ -115,8 +114,8 @@ def _of_parts(depth: int, *, mean: bool) -> Change:
         lengths = [length for length in lengths if length]
         if len(lengths) < 2 or not 0 <= scores.shape[-1] - sum(lengths) <= 1 or int(call.operands[1]) not in (-1, 3):
             return np.asarray(call.plain())
-        parts = np.split(np.where(scores > _HIDING, scores, -np.inf), np.cumsum(lengths)[:-1], -1)
-        exps = [np.exp(part - np.maximum(part.max(-1, keepdims=True), _HIDING)) for part in parts]
+        parts = np.split(np.where(scores > HIDING, scores, -np.inf), np.cumsum(lengths)[:-1], -1)
+        exps = [np.exp(part - np.maximum(part.max(-1, keepdims=True), HIDING)) for part in parts]
         sums = [np.where((total := x.sum(-1, keepdims=True)) > 0, total, 1) for x in exps]
         probs = np.concatenate([x / total for x, total in zip(exps, sums, strict=True)], -1)
         return probs / len(parts) if mean else probs

@@ -48,8 +48,8 @@ def _on_the_other_addend(region: Region) -> Iterator[Edit]:
         node = region.node(places[-1])
         for slot, operand in enumerate(node.operands[:2] if node is not None and short(node.op) == "add" else ()):
             product = region.node(operand.value) if isinstance(operand, Ref) else None
-            other = node.operands[1 - slot] if node is not None else None
-            if product is None or short(product.op) != "mul" or not isinstance(other, Ref):
+            addend = node.operands[1 - slot] if node is not None else None
+            if product is None or short(product.op) != "mul" or not isinstance(addend, Ref):
                 continue
             for factor in (0, 1):
                 if _applied(region, product, factor):

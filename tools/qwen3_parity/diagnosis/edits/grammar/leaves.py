@@ -13,6 +13,7 @@ from qwen3_parity.diagnosis.edits.grammar.activations import Activation
 from qwen3_parity.diagnosis.edits.grammar.added import FUNCTIONS, unweighted
 from qwen3_parity.diagnosis.edits.grammar.constants import config_numbers
 from qwen3_parity.diagnosis.edits.grammar.layouts import halved, interleaved
+from qwen3_parity.diagnosis.edits.grammar.masks import CHUNKS
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.modules import once_more, read_before
 from qwen3_parity.diagnosis.edits.region import Region
@@ -23,8 +24,6 @@ from qwen3_spec.graph import Graph
 
 _LARGEST = 1 << 22
 """Numbers of a parameter that is changed as a whole: a vocabulary's table takes a second each time."""
-CHUNKS = (*range(2, 9), 16, 32, 64, 128, 256, 512)
-"""Tokens of a prompt that are run at once."""
 _HEADS = 64
 """The most heads that rows are cut into."""
 _MOST_PARTS = 8

@@ -12,10 +12,27 @@ from qwen3_parity.diagnosis.edits.edit import Call, Change
 
 _BLOCKS = (2, 4, 8, 16, 32, 64, 128)
 """Keys that people attend to at once."""
+CHUNKS = (*range(2, 9), 16, 32, 64, 128, 256, 512)
+"""Tokens of a prompt that are run at once."""
+_ADDED = frozenset({"where", "masked_fill"})
+"""Ops that make a mask something to add to scores."""
+_OF_WEIGHTS = frozenset({"mul", "where", "masked_fill", "tril"})
+"""Ops that leave weights of what is ahead out."""
+HIDING = -1e4
+"""A score that is hidden is below it."""
 
 
-def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
-    """What is done to a mask, in words; `reads` is what its op reads."""
+def masks(op: str, base: Array, operands: Sequence[Any]) -> Iterator[tuple[str, Change]]:
+    """What is done to the mask that an op gives, if it does, in words; `operands` is what it reads."""
+    if base.dtype.kind == "b" and base.ndim:
+        yield from _of_mask(base, operands)
+    if base.dtype.kind == "f" and op in _ADDED:
+        yield from _of_scores(base)
+    if base.dtype.kind == "f" and op in _OF_WEIGHTS:
+        yield from _of_triangle(base, operands)
+
+
+def _of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     yield "is always true", lambda call: np.full(np.shape(call.plain()), True)
     yield "is inverted", lambda call: ~call.plain()
     if base.ndim > 2 and base.shape[-2] > 1:
@@ -37,7 +54,18 @@ def of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
         yield says, _windowed(rule)
 
 
-def of_triangle(base: Array, operands: Sequence[Any]) -> Iterator[tuple[str, Change]]:
+def _of_scores(base: Array) -> Iterator[tuple[str, Change]]:
+    """What a prompt in chunks makes of what is added to scores, 0 where a key is visible, in words."""
+    hidden = base <= HIDING
+    if not _is_prompt(base) or not hidden.any() or (base[~hidden] != 0).any():
+        return
+    for size in (size for size in CHUNKS if size < base.shape[-1]):
+        yield f"hides the keys before each chunk of {size} tokens of a prompt", _chunk_alone(size)
+        says = f"has the mask of a prompt's first {size} tokens for each chunk of so many, without its offset"
+        yield says, _without_offset(size)
+
+
+def _of_triangle(base: Array, operands: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     """What is done to weights of which none stands above the diagonal, in words; `operands` is what the op reads."""
     if base.ndim < 2 or base.shape[-1] != base.shape[-2] or base.shape[-1] < 2 or np.triu(base, 1).any():
         return
@@ -122,6 +150,43 @@ def _own_block(size: int, fewest: int = 1) -> Change:
         return visible & (blocks[keys - queries :, None] == blocks) if queries >= fewest else visible
 
     return change
+
+
+def _chunk_alone(size: int) -> Change:
+    """Of a prompt in chunks of so many tokens, padding not counted, the keys of each query's own chunk."""
+
+    def change(call: Call) -> Array:
+        scores = np.asarray(call.plain())
+        chunks = _tokens(scores) // size
+        return (
+            np.where(chunks[..., None] == chunks[..., None, :], scores, scores.min()) if _is_prompt(scores) else scores
+        )
+
+    return change
+
+
+def _without_offset(size: int) -> Change:
+    """Of a prompt in chunks of so many tokens, padding not counted, what the first chunk's queries see, for each."""
+
+    def change(call: Call) -> Array:
+        scores = np.asarray(call.plain())
+        if not _is_prompt(scores):
+            return scores
+        before = np.maximum(_tokens(scores), 0) // size * size
+        rows = np.broadcast_to((np.arange(scores.shape[-2]) - before)[..., None], scores.shape)
+        return np.take_along_axis(scores, rows, -2)
+
+    return change
+
+
+def _tokens(scores: Array) -> Array:
+    """`[…, key]`, the number of each key among the tokens of its row: padding is what no query sees."""
+    return np.cumsum((scores > HIDING).any(-2), -1) - 1
+
+
+def _is_prompt(scores: Array) -> bool:
+    """Whether there are several queries, each with a key of its own: a step of one token is no chunk."""
+    return bool(scores.ndim > 2 and scores.shape[-2] == scores.shape[-1] > 1)
 
 
 def _one_ahead(call: Call) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Around, Call, Change, Edit
 from qwen3_parity.diagnosis.edits.grammar.constants import NEUTRAL
-from qwen3_parity.diagnosis.edits.grammar.masks import of_mask, of_triangle
+from qwen3_parity.diagnosis.edits.grammar.masks import masks
 from qwen3_parity.diagnosis.edits.region import Region
 from qwen3_parity.diagnosis.edits.states_read import without_oldest
 from qwen3_parity.diagnosis.edits.words import called, line_of, named, short
@@ -23,8 +23,6 @@ NARROW = (("bfloat16", bfloat16), ("float16", float16), *EIGHT_BITS)
 """Narrower types by name."""
 _QUANTISED = frozenset({"linear", "addmm", "matmul", "bmm", "add", "mul", "cat", "transpose", "embedding"})
 """Ops whose results people keep in integers."""
-_OF_WEIGHTS = frozenset({"mul", "where", "masked_fill", "tril"})
-"""Ops that leave weights of what is ahead out."""
 _HIDDEN, _MASKED = 1e30, 1e4
 ACTIVATING = frozenset({"silu", "gelu", "relu", "sigmoid", "tanh"})
 """Activations that one op computes."""
@@ -68,12 +66,9 @@ def _changed(region: Region, node: Node, base: Array) -> Iterator[Changed]:
         yield Changed("edit.rounded", f"rounds the result of {op} to {name}", _rounded(narrow), RARE)
     if op in _BY_OP:
         yield from _BY_OP[op](region, node, base)
-    if base.dtype.kind == "b" and base.ndim:
-        for says, mask in of_mask(base, [region.base[read] for read in node.reads]):
-            yield Changed("edit.mask", says, mask)
-    if base.dtype.kind == "f" and op in _OF_WEIGHTS:
-        for says, mask in of_triangle(base, [region.base[x.value] if isinstance(x, Ref) else x for x in node.operands]):
-            yield Changed("edit.mask", says, mask)
+    operands = [region.base[x.value] if isinstance(x, Ref) else x for x in node.operands]
+    for says, mask in masks(op, base, operands):
+        yield Changed("edit.mask", says, mask)
 
 
 def _of_add(region: Region, node: Node, _base: Array) -> Iterator[Changed]:

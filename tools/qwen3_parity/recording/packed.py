@@ -8,6 +8,8 @@ import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.recording.case import Case
+from qwen3_parity.recording.graph_steps import Wanted, fits
+from qwen3_parity.recording.graph_taps import general
 from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import Part, lay_out, reading_of
 
@@ -48,7 +50,25 @@ def packed_order(shape: Sequence[int], parts: Sequence[Part], real: Array, order
     return tuple("channel" if size == 1 else next(kinds) for size in shape)
 
 
-def in_slots(array: Array, parts: Sequence[Part], real: Array, order: Sequence[str]) -> Array:
+def in_their_slots(
+    orders: Orders, tap: str, array: Array, layout: Wanted, real: Array, order: tuple[str, ...], *, by_name: bool
+) -> tuple[Array, tuple[str, ...]]:
+    """A tap and its axes as they are, or laid into its slots where it has real tokens alone.
+
+    What a forward with padding says of an array's axes is so in every forward.
+    """
+    packed = orders.get(general(tap)) and packed_order(array.shape, layout.parts, real, orders[general(tap)])
+    if not packed:
+        if fits(array.shape, tap, layout, order, by_name=by_name):
+            return array, order
+        packed = packed_order(array.shape, layout.parts, real, order)
+    if not packed:
+        return array, order
+    orders[general(tap)] = packed
+    return _in_slots(array, layout.parts, real, packed), tuple(axis.kind for axis in layout.parts)
+
+
+def _in_slots(array: Array, parts: Sequence[Part], real: Array, order: Sequence[str]) -> Array:
     """An array of real tokens alone with the axes of a tap, 0 in padding, which nobody judges."""
     laid, kinds = lay_out(array, _of_tokens(parts, real), order), [part.kind for part in parts]
     slots = np.zeros([part.size for part in parts], array.dtype)
