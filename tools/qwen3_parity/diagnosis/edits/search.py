@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from typing import NamedTuple
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of
@@ -165,9 +165,14 @@ def _fitting(
 
 
 def _spoiled(edit: Edit, at: Target, beside: Sequence[Target]) -> int:
-    """How many right taps an edit would spoil that are computed from what it changes at a wrong one."""
-    changed = {value for site in edit.changes for value in at.region.at(site)}
-    shared = (x for x in beside if not changed.isdisjoint((*x.region.order, *x.region.leaves)))
+    """How many right taps an edit would spoil that are computed from what it changes, at a wrong one or outside."""
+    by_site = {site: at.region.at(site) for site in edit.changes}
+    changed, outside = {*chain(*by_site.values())}, [site for site, values in by_site.items() if not values]
+    shared = (
+        x
+        for x in beside
+        if not changed.isdisjoint((*x.region.order, *x.region.leaves)) or any(map(x.region.at, outside))
+    )
     return sum(target.spoiled_by(edit) for target in shared)
 
 
@@ -209,15 +214,15 @@ def _every(target: Target) -> list[Edit]:
 
 
 def _is_all_explained(fitting: Sequence[Fitting]) -> bool:
-    """Whether the best edit gives every wrong tap."""
-    best = next((each.said for each in fitting if not each.is_nonsense), None)
-    return best is not None and best.reproduced == best.of
+    """Whether the best edit gives every wrong tap, and spoils no right one of another place."""
+    best = next((each for each in fitting if not each.is_nonsense), None)
+    return best is not None and best.said.reproduced == best.said.of and not best.beside
 
 
 def _is_unrivalled(fitting: Sequence[Fitting]) -> bool:
     """Whether no edit that is less plain can come before the best: it gives all of every wrong tap, and spoils none."""
-    best = fitting[0].said if fitting else None
-    return best is not None and best.whole == best.of and not best.contradicted
+    best = fitting[0] if fitting else None
+    return best is not None and best.said.whole == best.said.of and not best.said.contradicted + best.beside
 
 
 def _by_rank(edits: Iterable[Edit]) -> Iterable[Iterable[Edit]]:
