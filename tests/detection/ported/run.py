@@ -161,6 +161,7 @@ def _said(row: Row, level: str, gap: float, judge: Judge, candidate: Recording, 
         tuple(_first(row, fault) for fault in result.faults),
         tuple(innocents),
         seconds,
+        "; ".join(result.failures),
     )
 
 

@@ -82,6 +82,19 @@ def test_a_matrix_read_transposed_by_a_product() -> None:
     np.testing.assert_allclose(values[end], np.swapaxes(probs, -1, -2) @ value, rtol=1e-9, atol=1e-12)
 
 
+def test_heads_are_brought_into_another_shape_of_another_value() -> None:
+    """Queries that are turned as the projection gave them, not as their norm did."""
+    here = region(f"{ATTENTION}.o_proj", of=honest(MODULES, MOE))
+    unnormed = edit(reads(here), "reads query_states for layers.*.self_attn.q_norm in transpose")
+    ((end,),) = (here.at(site) for site in unnormed.changes)
+    values, (normed_heads,) = here.values(unnormed), reads_of(here, end)
+    projected = here.network.slices.recorded[value_of(here, f"{ATTENTION}.q_proj")]
+    assert values is not None
+    np.testing.assert_array_equal(
+        values[end], projected.reshape(np.shape(here.base[normed_heads])).swapaxes(1, 2).astype(np.float64)
+    )
+
+
 def test_the_factor_of_one_addend_on_the_other() -> None:
     """Queries that are turned: the halves that are exchanged by both factors, the others by none."""
     here = of_layer()

@@ -47,6 +47,8 @@ def reads(region: Region) -> Iterator[Edit]:
             yield from _parts(region, site)
         if node is None and places[0] in region.network.slices.recorded and _is_float(region, places[0]):
             yield from _beside(region, site, places[0])
+        if node is not None and _kind(node) is Kind.MOVE and isinstance(node.operands[0], Ref):
+            yield from _moved(region, site, node)
         if node is None or _kind(node) not in _COMPUTING:
             continue
         for slot, operand in enumerate(node.operands):
@@ -109,6 +111,19 @@ def _others(region: Region, site: Site, node: Node, slot: int, reads: int) -> It
             says = f"takes {short(maker.op)} along axis {axis}"
             yield Edit("edit.axis", says, PLAIN + 1, {site: _along(slot, axis)}, line)
     yield from _within(region, site, node, slot, reads)
+
+
+def _moved(region: Region, site: Site, node: Node) -> Iterator[Edit]:
+    """What is brought into another shape first, as heads that are joined, by another value of its shape."""
+    reads = node.reads[0]
+    shape = np.shape(region.base[reads]) if _is_float(region, reads) else ()
+    if len(shape) <= _CHANNELS or _unmoved(region, reads) != reads:
+        return
+    for name in region.sources_of(shape):
+        if region.sources[name] not in (reads, region.value) and not _is_made_of(region, name, region.sites[site]):
+            says = f"reads {name.removeprefix('model.')} for {named(region, reads)} in {short(node.op)}"
+            line = read_line(region, region.sites[site][0], reads)
+            yield Edit("edit.reads", says, COMBINED + 1, {site: _source(0, name)}, line)
 
 
 def _within(region: Region, site: Site, node: Node, slot: int, reads: int) -> Iterator[Edit]:
