@@ -68,6 +68,13 @@ def test_half_of_the_taps_are_enough_and_fewer_are_not() -> None:
     )
 
 
+@pytest.mark.parametrize(("part", "names"), [("batch 0", 0), ("heads 3", 1), ("", 1)])
+def test_what_fits_some_batch_rows_alone_names_nothing(part: str, names: int) -> None:
+    """No line of code does otherwise in a row of a batch; in a head, which a shard may have, it does."""
+    assert len(certain([replace(HALF, whole=0, partly=6, part=part)])[0]) == names
+    assert certain([replace(HALF, part=part)])[0]
+
+
 @pytest.mark.slow
 def test_two_taps_that_are_wrong_alike_do_not_explain_each_other() -> None:
     attention = "decoder.layers.{layer}.merged_attn"

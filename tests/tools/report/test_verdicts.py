@@ -14,6 +14,7 @@ from qwen3_golden import GOLDEN_ROOT, pb, read, write
 from qwen3_parity import check
 from qwen3_parity.cli import main
 from qwen3_parity.judge.compare import exact
+from qwen3_parity.judge.op_verdict import Errors, OpVerdict
 from qwen3_parity.mistakes.softmax_masks import other_mask
 from qwen3_parity.report import verdicts as report
 
@@ -36,6 +37,12 @@ def test_what_no_budget_allows_is_beyond_any_budget(world):
 )
 def test_a_share_is_said_as_people_read_it(share, words):
     assert report.percent(share) == words
+
+
+@pytest.mark.parametrize(("largest", "words"), [(3.0, "3 !"), (4.94e38, "over 1e+12 !"), (np.inf, "wrong !")])
+def test_an_error_of_units_that_are_next_to_nothing_has_no_number(largest, words):
+    verdict = OpVerdict("context", 0, "matmul", errors=Errors(largest, largest, largest, 0.0), share=np.inf)
+    assert report.own_error(verdict) == words
 
 
 @pytest.mark.parametrize("kind", [bool, np.int64])

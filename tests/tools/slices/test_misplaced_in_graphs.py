@@ -17,9 +17,10 @@ from test_slices_committed import CHECKPOINTS, golden_of
 from transformers import AutoModelForCausalLM
 
 import qwen3_parity
-from qwen3_golden import Recording, Tensor, pb, read
+from qwen3_golden import Array, Recording, Tensor, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
+from qwen3_parity.slices.network import network
 
 EXPERTS = "layers.0.experts"
 
@@ -124,3 +125,30 @@ def test_who_goes_on_with_what_one_name_of_a_value_holds_has_a_bug_there(weight:
     diagnosis = diagnose(case.golden, read(tmp_path / "x.pb"), weights_of(case.golden, CHECKPOINTS))
     blamed = {place for fault in diagnosis.faults for place in fault.fault.places}
     assert "model.layers.{layer}.self_attn" in blamed and not diagnosis.misplaced
+
+
+def test_what_was_read_of_a_cache_before_it_was_otherwise_accuses_the_cache_alone() -> None:
+    """Values of slots that are lost within a step: its first queries had read them, its last one reads zeros."""
+    case, values, context = "model/qwen3_moe", ("cache.0.values", 0), (f"{ATTENTION}.context", 0)
+    expected = golden_of(case)
+    held = weights_of(expected, CHECKPOINTS)
+    lost = expected[values].values().copy()
+    lost[0, :, 2:4] = 0
+    ends = "cache.0.keys", values[0], context[0], *(f"{ATTENTION}.{name}" for name in ("q_norm", "k_norm", "v_proj"))
+    tensors = [item for item in expected if not item.info.step and item.info.name in ends]
+    changed = {values: lost}
+    run_with = replace(expected, tensors=[_with(item, changed) for item in tensors])
+    net = network(expected, run_with, held)
+    read_late = expected[context].values().copy()
+    read_late[0, -1] = net.slices.value(net.value(expected[context]))[0, -1]
+    assert not np.allclose(read_late, expected[context].values())
+    changed[context] = read_late
+    candidate = replace(expected, tensors=[_with(item, changed) for item in tensors])
+    diagnosis: Diagnosis = diagnose(expected, candidate, held, partial=True)
+    assert [fault.fault.place for fault in diagnosis.faults] == ["cache.{layer}.values"]
+    first, second, *_ = diagnosis.faults[0].numbers
+    assert first.name == "cache.not_written" and second.name == "from.copy" and "in some rows" in second.says
+
+
+def _with(item: Tensor, changed: Mapping[tuple[str, int], Array]) -> Tensor:
+    return replace(item, array=np.asarray(changed.get(item.key, item.array), item.array.dtype))

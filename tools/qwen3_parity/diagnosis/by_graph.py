@@ -289,13 +289,16 @@ def _explained(place: _Place, network: Network, *, by_numbers: bool = True) -> E
 
 
 def _with_copy(fault: Explained, elsewhere: Sequence[Misplaced]) -> Explained:
-    """The fault, with what does not go on with its tap's numbers."""
-    names = {opened(name) for each in elsewhere if each.fault.place == fault.fault.place and not each.everybody
-             for name, _ in each.readers}  # fmt: skip
-    if not names:
-        return fault
-    says = f"a copy is otherwise: {several(sorted(names))} went on with what the reference has here"
-    return replace(fault, findings=[Finding("from.copy", says, 1.0), *fault.findings])
+    """The fault, with what does not go on with its tap's numbers, or does so in some rows: that tells less."""
+    for each in elsewhere:
+        if each.fault.place == fault.fault.place and not each.everybody:
+            names = several(sorted({opened(name) for name, _ in each.readers}))
+            begin, rest = ([], fault.findings) if not each.earlier else (fault.findings[:1], fault.findings[1:])
+            says = f"a copy is otherwise: {names} went on with what the reference has here"
+            if each.earlier:
+                says = f"{names} read what the reference has here in some rows, before it was otherwise in this step"
+            fault = replace(fault, findings=[*begin, Finding("from.copy", says, 1.0), *rest])
+    return fault
 
 
 def _idle(network: Network, value: int, worst: Alone) -> list[Finding]:

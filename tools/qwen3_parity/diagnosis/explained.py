@@ -74,6 +74,8 @@ _FEW_TAPS, _WRONG_ALIKE, _WHOLE_TAPS = 0.2, 0.4, 0.8
 tap tells; and what a plain edit of a line tells that gives every number of some taps, as of the first step alone."""
 
 
+_ROWS = "batch "
+"""How the part of a tap is called that is batch rows."""
 _MAPS = ("from.", "cache.slot_map", "cache.stale")
 """Findings that say where wrong numbers stand."""
 
@@ -83,13 +85,13 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
 
     A number that is read off one tap fits that tap: one of them must reproduce at least half of the wrong ones, and the
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
-    a cause in common, and not which.
+    a cause in common, and not which. No line does otherwise in some batch rows alone: what fits there may be chance.
     """
     alike = [explanation for explanation in explanations if explanation.rank.kind is Kind.COPIED]
     named = [explanation for explanation in explanations if explanation.rank.kind is not Kind.COPIED]
     half = named[0].of / 2 if named else 0
     enough = any(explanation.reproduced >= half for explanation in named)
-    names = [explanation for explanation in named if enough and explanation.reproduced >= min(half, 2)]
+    names = [x for x in named if enough and x.reproduced >= min(half, 2) and (x.whole or not x.part.startswith(_ROWS))]
     findings = [
         Finding("fit.wrong_alike", f"{_at(explanation)}; what it reads is wrong itself", _WRONG_ALIKE)
         for explanation in alike

@@ -93,7 +93,7 @@ def shares(metrics: Metrics, floor: pb.Floor, allowed: Headroom) -> Shares:
     )
 
 
-_FAR = 1e12
+FAR = 1e12
 """What is farther off than so many budgets is said to be: of a budget that is next to nothing anything is."""
 
 
@@ -103,8 +103,8 @@ def percent(share: float) -> str:
         return "no budget"
     if share == 0:
         return "0"
-    if share >= _FAR:
-        return f"over {_FAR:.0e} ×"
+    if share >= FAR:
+        return f"over {FAR:.0e} ×"
     if share >= 10:
         return f"{share:.3g} ×"
     return f"{100 * share:.2g} %" if share < 0.99 else f"{100 * share:.0f} %"

@@ -10,7 +10,7 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from qwen3_parity.judge.budgets import percent
+from qwen3_parity.judge.budgets import FAR, percent
 from qwen3_parity.judge.by_reference import cases_by_reference
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.spoken import spoken
@@ -74,7 +74,8 @@ def own_error(op_verdict: OpVerdict) -> str:
     if op_verdict.reason:
         return op_verdict.reason
     largest = op_verdict.errors.max
-    text = "exact" if largest == 0 else f"{largest:.3g}" if math.isfinite(largest) else "wrong"
+    text = "exact" if largest == 0 else f"{largest:.3g}" if largest < FAR else f"over {FAR:.0e}"
+    text = text if math.isfinite(largest) else "wrong"
     return text if op_verdict.passed else f"{text} !"
 
 

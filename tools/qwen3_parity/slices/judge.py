@@ -18,6 +18,8 @@ from qwen3_spec.aten.noise import holds
 from qwen3_spec.graph import Node, Ref
 from qwen3_spec.slices import chooser
 
+ROWS = frozenset({"batch", "query", "row"})
+"""The axes of a tap that its rows are counted along: a position of a batch row."""
 _MOST_OPS = 4
 _HIDDEN = -1e30
 """A score from which down on a key is hidden."""
@@ -171,7 +173,7 @@ def measure(errors: Array, counts: Array, axes: Sequence[str]) -> Errors:
     if not counts.any():
         return NONE
     squares = errors * errors
-    row_axes = [place for place, axis in enumerate(axes) if axis in ("batch", "query", "row")]
+    row_axes = [place for place, axis in enumerate(axes) if axis in ROWS]
     across = tuple(place for place in range(squares.ndim) if place not in row_axes)
     rows = squares.sum(across) / np.maximum(counts.sum(across), 1)
     total = float(squares.sum()) / int(counts.sum())

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from by_taps import first_of, firsts, golden, weights
+from by_taps import faults_of, first_of, firsts, golden, weights
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.edit import Call, Edit, Site
@@ -67,3 +67,13 @@ def test_projections_that_a_loader_joins_and_cuts_otherwise_are_told(says: str, 
         DENSE, {(f"{ATTENTION}.k_proj", 0): keys}, ("layers.0.input_layernorm", "layers.0.self_attn.k_proj")
     )
     assert answer.startswith(f"edit.order: {says}")
+
+
+def test_an_order_gives_every_part_that_is_wrong_and_none_that_is_right() -> None:
+    """Keys would be values in the order v, q, k as well: that queries are right, and values keys, tells it."""
+    keys, values = (golden(DENSE)[f"{ATTENTION}.{part}", 0].values() for part in PARTS[1:])
+    changed = {(f"{ATTENTION}.k_proj", 0): values, (f"{ATTENTION}.v_proj", 0): keys}
+    ends = "layers.0.input_layernorm", *(f"{ATTENTION}.{part}" for part in PARTS)
+    every = [fault.explanations[0].says for fault in faults_of(DENSE, changed, ends)]
+    says = "cuts q_proj, k_proj, v_proj, joined, as if they lay in the order q_proj, v_proj, k_proj, at "
+    assert len(every) == 2 and all(each.startswith(says) for each in every)

@@ -245,3 +245,15 @@ def test_lines_that_call_what_has_a_mistake_are_said_together(numbers: tuple[int
     callers = [Line("modeling_x.py", number, "forward") for number in numbers]
     assert _called_at(callers) == (says and f", called at modeling_x.py{says}")
     assert _called_at([*callers, Line("modeling_y.py", 1, "forward")] if callers else []) == ""
+
+
+def test_what_would_spoil_a_right_tap_of_another_place_comes_behind_what_would_not() -> None:
+    """Keys that later steps do not turn are turned as at position 0: that queries are right says which."""
+    case, attention, keys = "model/qwen3_moe", "model.layers.0.self_attn", "cache.0.keys"
+    whole = by_taps.golden(case)
+    changed, newest = dict[tuple[str, int], Array](), list[Array]()
+    for step in range(1, len(whole.case.steps)):
+        newest.append(whole[f"{attention}.k_norm", step].values().swapaxes(1, 2))
+        changed[keys, step] = np.concatenate([whole[keys, 0].values(), *newest], 2)
+    ends = *(f"{attention}.{name}" for name in ("q_proj", "k_proj", "q_norm", "k_norm", "query")), keys
+    assert by_taps.first_of(case, changed, ends).startswith("edit.left_out: leaves line ")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from drawn_tap import TRUTH, tap_of
 
@@ -23,6 +25,16 @@ def test_axes_that_were_exchanged_are_told() -> None:
     turned = np.ascontiguousarray(TRUTH.transpose(1, 0, 2)).reshape(TRUTH.shape)
     finding = axis_order(tap_of(TRUTH, turned))
     assert finding is not None and "[position, batch, channel] in memory" in finding.says
+
+
+def test_a_block_of_zeros_is_in_no_order_of_axes() -> None:
+    """Other rows are padded where it stands: with axes exchanged it would be zeros, too."""
+    written = TRUTH.reshape(3, 2, 7, 8).copy()
+    written[[0, 2], :, :4] = 0
+    actual = written.copy()
+    actual[1, :, :4] = 0
+    lost = replace(tap_of(written, actual), axes=("batch", "heads", "key", "channel"))
+    assert lost.wrong.any() and axis_order(lost) is None
 
 
 def test_numbers_of_eight_bits_are_not_called_bfloat16s() -> None:

@@ -47,7 +47,7 @@ def explain(
     No more are looked for after `until`, in counted work, or where it is `late`; without `new` ones the known alone.
     """
     targets, passing = _targets(fault.wrong, network), _targets(fault.passing, network)
-    searched = search(targets, passing, known, until, late, new=new)
+    searched = search(targets, passing, known, until, late, new=new, beside=_beside(fault, network, passed))
     fits = [fitting for fitting in searched.fitting if not fitting.is_nonsense]
     best = fits[0] if fits else None
     alike = [fitting for fitting in fits if best is not None and fitting.as_good_as(best)]
@@ -57,6 +57,13 @@ def explain(
     tried = [each for each in targets if each.region.key in searched.tried]
     alike = [_with_other_steps(fitting, tried) for fitting in alike]
     return replace(searched, fitting=[_said(fitting, fault, network, passed) for fitting in alike])
+
+
+def _beside(fault: Fault, network: Network, passed: Collection[int]) -> list[Target]:
+    """The right taps of other places than a fault's."""
+    mine = {(verdict.name, verdict.step) for verdict in fault.passing}
+    keys = (key for key, value in network.graph.taps.items() if value in passed and key not in mine)
+    return [each for key in keys if key in network.candidate and (each := target(network, *key)) is not None]
 
 
 def _of_fewer_chosen(alike: list[Fitting], targets: Sequence[Target]) -> list[Fitting]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby, takewhile
+from itertools import chain, groupby, takewhile
 from typing import NamedTuple
 
 from qwen3_parity.diagnosis.edits.edit import Edit, Free, Site, numbers_of
@@ -46,17 +46,21 @@ _Said = set[tuple[str, str, Line | None]]
 
 
 class Fitting(NamedTuple):
-    """An edit that gives the first wrong tap, and how many others it does; `changed` counts its ops and leaves."""
+    """An edit that gives the first wrong tap, and how many others it does; `changed` counts its ops and leaves.
+
+    `beside`: how many right taps of other places it would spoil.
+    """
 
     edit: Edit
     said: Explanation
     changed: int
+    beside: int = 0
 
     @property
     def order(self) -> tuple[int, int, int, Rank, int]:
         """Smaller is better: explains more, contradicts less, is plainer."""
         said = self.said
-        return -said.reproduced, -said.whole, said.contradicted, said.rank, self.changed
+        return -said.reproduced, -said.whole, said.contradicted + self.beside, said.rank, self.changed
 
     @property
     def is_nonsense(self) -> bool:
@@ -87,9 +91,11 @@ def search(
     late: Callable[[], bool] = lambda: False,
     *,
     new: bool = True,
+    beside: Sequence[Target] = (),
 ) -> Searched:
     """The edits that give the wrong taps of one place, best first; `known` ones, of other places, are tried first.
 
+    `passing` are right taps of this place, those `beside` of others.
     After `until`, in counted work, or where it is `late`, no more are looked for; without `new` ones the known alone.
     """
     wrong = [target for target in wrong if target.cells.any()]
@@ -99,7 +105,7 @@ def search(
     others = [target for target in wrong if target is not first][:_MOST_TAPS]
     layers = {numbers_of(target.region.key[0]) for target in wrong}
     passing = [target for target in passing if numbers_of(target.region.key[0]) in layers][:_MOST_TAPS]
-    taps = _Taps((first, *others), passing, until, late)
+    taps = _Taps((first, *others), passing, _of_layer(first, beside), until, late)
     alone, fitting, said, tried = taps, list[Fitting](), _Said(), set[str]()
     for edits in _stages(first, known, taps.from_step) if new else (known,):
         if any(each.said.whole and not each.is_nonsense for each in fitting):
@@ -113,18 +119,25 @@ def search(
     return Searched(fitting, tuple(target.region.key for target in taps.wrong), taps.work, stopped=alone.over())
 
 
+def _of_layer(first: Target, beside: Sequence[Target]) -> list[Target]:
+    """Those of a tap's layer and step."""
+    layer, step = numbers_of(first.region.key[0]), first.region.key[1]
+    return [x for x in beside if (numbers_of(x.region.key[0]), x.region.key[1]) == (layer, step)]
+
+
 @dataclass(frozen=True)
 class _Taps:
     """The taps that edits are tried on, and until when."""
 
     wrong: Sequence[Target]
     passing: Sequence[Target]
+    beside: Sequence[Target]
     until: int
     late: Callable[[], bool]
 
     @property
     def work(self) -> int:
-        return sum(target.region.work for target in (*self.wrong, *self.passing))
+        return sum(target.region.work for target in (*self.wrong, *self.passing, *self.beside))
 
     def over(self) -> bool:
         return self.work > self.until or self.late()
@@ -147,7 +160,20 @@ def _fitting(
     for nearness, edit in near[:_BEST]:
         if not tried or not taps.over():
             tried += 1
-            yield _everywhere(edit, at, nearness, rest, taps.passing)
+            fitting = _everywhere(edit, at, nearness, rest, taps.passing)
+            yield fitting._replace(beside=_spoiled(edit, at, taps.beside))
+
+
+def _spoiled(edit: Edit, at: Target, beside: Sequence[Target]) -> int:
+    """How many right taps an edit would spoil that are computed from what it changes, at a wrong one or outside."""
+    by_site = {site: at.region.at(site) for site in edit.changes}
+    changed, outside = {*chain(*by_site.values())}, [site for site, values in by_site.items() if not values]
+    shared = (
+        x
+        for x in beside
+        if not changed.isdisjoint((*x.region.order, *x.region.leaves)) or any(map(x.region.at, outside))
+    )
+    return sum(target.spoiled_by(edit) for target in shared)
 
 
 def _with(fitting: Sequence[Fitting], edits: Iterable[Edit], at: Target, taps: _Taps, said: _Said) -> list[Fitting]:
@@ -188,15 +214,15 @@ def _every(target: Target) -> list[Edit]:
 
 
 def _is_all_explained(fitting: Sequence[Fitting]) -> bool:
-    """Whether the best edit gives every wrong tap."""
-    best = next((each.said for each in fitting if not each.is_nonsense), None)
-    return best is not None and best.reproduced == best.of
+    """Whether the best edit gives every wrong tap, and spoils no right one of another place."""
+    best = next((each for each in fitting if not each.is_nonsense), None)
+    return best is not None and best.said.reproduced == best.said.of and not best.beside
 
 
 def _is_unrivalled(fitting: Sequence[Fitting]) -> bool:
     """Whether no edit that is less plain can come before the best: it gives all of every wrong tap, and spoils none."""
-    best = fitting[0].said if fitting else None
-    return best is not None and best.whole == best.of and not best.contradicted
+    best = fitting[0] if fitting else None
+    return best is not None and best.said.whole == best.said.of and not best.said.contradicted + best.beside
 
 
 def _by_rank(edits: Iterable[Edit]) -> Iterable[Iterable[Edit]]:

@@ -228,15 +228,18 @@ def _regrouped(first: int, second: int) -> Change:
 
 
 def _of_siblings(region: Region) -> Iterator[Edit]:
-    """Projections of one value that a loader joins, cut in another order than it joined them, or head by head."""
+    """Projections of one value that a loader joins, cut in another order than it joined them, or head by head.
+
+    All of them are changed, those outside of the region as well: whether they are wrong tells one order from another.
+    """
     of_value = {value: site for site, values in region.sites.items() for value in values}
     groups = dict.fromkeys(_projections(region.network, value) for value in reversed(of_value))
     for group in groups:
         sizes = [_width(region.network, value) for value in group]
         if len(sizes) < 2 or sizes == [sizes[0]] * 2:  # two alike are dealt in `places`
             continue
-        sites = {of_value[value]: value for value in group if value in of_value}
-        line = _line(region, max(sites.values()))
+        line = _line(region, max(value for value in group if value in of_value))
+        sites = [of_value[value] if value in of_value else _site(region, value) for value in group]
         names = [_name_of(region, value) for value in group]
         for says, taken in _dealt(names, sizes, _heads(region)):
             yield Edit("edit.order", says, RARE, dict.fromkeys(sites, _as_dealt(taken)), line)
@@ -250,6 +253,13 @@ def _projections(network: Network, value: int) -> tuple[int, ...]:
     parent = node.module.rpartition(".")[0]
     users = sorted(network.users[node.operands[0].value].items())
     return tuple(user for user, each in users if each.op == node.op and each.module.rpartition(".")[0] == parent)
+
+
+def _site(region: Region, value: int) -> Site:
+    """The site of a projection where it is computed."""
+    node = region.network.graph.node(value)
+    assert node is not None
+    return site_of(node, region.network.graph)
 
 
 def _width(network: Network, value: int) -> int:
@@ -273,7 +283,7 @@ def _dealt(
     """How joined projections may be cut otherwise than they lie, in words, and the parts that come of it."""
     lie = ", ".join(names)
     for order in permutations(range(len(sizes))) if len(sizes) <= _MOST_PARTS - 1 else ():
-        if [sizes[part] for part in order] != [*sizes]:
+        if [*order] != sorted(order):
             says = f"cuts {lie}, joined, as if they lay in the order {', '.join(names[part] for part in order)}"
             yield says, partial(_in_order, order)
     for count in heads:

@@ -15,6 +15,8 @@ _MOST = 512
 """The longest axis whose indices are matched one with another."""
 _NEARLY = 0.98
 """What an order of axes must tell of the error."""
+_DIFFERENT = 8
+"""Different wrong numbers that an order of axes must bring: a block of zeros stands in any order."""
 _INSIDE, _FEWEST = 0.5, 2
 """The part of the wrong cells that a move must bring back, and along how many indices at least."""
 
@@ -58,7 +60,9 @@ def axis_order(tap: WrongTap) -> Finding | None:
     usable = floats(tap)
     if usable is None:
         return None
-    _, truth, _ = usable
+    actual, truth, cells = usable
+    if len(np.unique(actual[cells])) < _DIFFERENT:
+        return None
     axes = tap.axes
     best: Finding | None = None
     for order in list(permutations(range(truth.ndim)))[1:]:
