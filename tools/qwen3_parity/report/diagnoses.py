@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,7 +19,7 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Problem
 from qwen3_parity.report import explanations
-from qwen3_parity.report.remarks import remarks
+from qwen3_parity.report.remarks import RESULTS_ALONE, remarks
 from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summary
 
 UNKNOWN = "no known mistake reproduces it"
@@ -27,6 +27,7 @@ TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of al
 """What a person does with a lossy engine of which nothing else is wrong."""
 FEW_BITS = "its numbers are in few bits"
 _TAPS = 16
+_PROBLEMS = 3
 _FLIPS = 5
 _EACH = 4
 _PLACES = 12
@@ -73,7 +74,7 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     if diagnosis.faults:
         parts.append(_errors(diagnosis, None if every else _TAPS))
     elif verdicts.exit_code:
-        parts += [Text(str(_beyond(problem, diagnosis))) for problem in verdicts.problems[: None if every else 3]]
+        parts += map(Text, _problems(diagnosis, every=every))
     return Group(*parts)
 
 
@@ -104,6 +105,15 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
     return [lossy] if lossy else []
 
 
+def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
+    """The first problems of a run whose ops are all right; one is enough where it is said what they mean."""
+    problems = diagnosis.verdicts.problems
+    shown = problems if every else problems[: 1 if diagnosis.meaning else _PROBLEMS]
+    yield from (str(_beyond(problem, diagnosis)) for problem in shown)
+    if more := len(problems) - len(shown):
+        yield f"… and {more} more failure{'s' * (more > 1)}"
+
+
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
     """A problem of a run whose ops are all right, which need not be sent here once more: what to do stands above."""
     diagnosed = "qwen3-parity diagnose" in problem.next_step
@@ -129,6 +139,8 @@ def closing(diagnosis: Diagnosis) -> str:
     if not judged:
         return "no op could be judged alone: the inputs of none were recorded"
     taps = f"{len(judged)} of {len(diagnosis.alone)} taps judged on their own inputs"
+    if not diagnosis.faults and diagnosis.verdicts.results_alone:
+        return f"{RESULTS_ALONE}; {taps}"
     if not diagnosis.faults:
         return f"every op that could be judged alone is right: {taps}"
     count = len(diagnosis.faults)

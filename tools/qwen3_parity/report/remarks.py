@@ -10,6 +10,7 @@ from qwen3_parity.folder.levels import level_of
 from qwen3_parity.judge.predictions import Prediction, Predictions
 from qwen3_parity.judge.verdict import Verdicts
 
+RESULTS_ALONE = "no result is wrong, judged by the whole network: nothing inside of it was recorded"
 _MOST = 12
 _FEW = 3
 
@@ -19,6 +20,8 @@ def alone(verdicts: Verdicts) -> list[str]:
     if not any(tap.judged_alone for tap in verdicts.taps):
         return []
     names = verdicts.wrong_alone
+    if not names and verdicts.results_alone:
+        return [RESULTS_ALONE]
     if not names:
         return ["every op that could be judged alone is right on its own inputs"]
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
