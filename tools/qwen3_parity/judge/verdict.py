@@ -168,6 +168,11 @@ class Verdicts:
         return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
 
     @property
+    def last_alone(self) -> list[str]:
+        """The results that were compared at their last rows alone, as an engine has them that generates."""
+        return [tap.where for tap in self.taps if tap.last_rows and tap.where in self.no_results]
+
+    @property
     def results_alone(self) -> bool:
         """Whether nothing but the case's results was compared: they alone speak for the network before them."""
         compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}

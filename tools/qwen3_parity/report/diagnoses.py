@@ -106,8 +106,12 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
 
 
 def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
-    """The first problems of a run whose ops are all right; one is enough where it is said what they mean."""
-    problems = diagnosis.verdicts.problems
+    """The first problems of a run whose ops are all right; one is enough where it is said what they mean.
+
+    Of taps that are recorded elsewhere a sentence says all of it once.
+    """
+    said = set() if every else {misplaced.rule for misplaced in diagnosis.misplaced}
+    problems = [problem for problem in diagnosis.verdicts.problems if problem.rule not in said]
     shown = problems if every else problems[: 1 if diagnosis.meaning else _PROBLEMS]
     yield from (str(_beyond(problem, diagnosis)) for problem in shown)
     if more := len(problems) - len(shown):
