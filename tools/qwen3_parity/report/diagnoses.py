@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
@@ -26,6 +27,7 @@ UNKNOWN = "no known mistake reproduces it"
 TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
 """What a person does with a lossy engine of which nothing else is wrong."""
 FEW_BITS = "its numbers are in few bits"
+_CALLED = re.compile(r", called at [^,;:]+:\d+(, \d+)*( and \d+)?")
 _TAPS = 16
 _PROBLEMS = 3
 _FLIPS = 5
@@ -79,12 +81,13 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
 
 
 def _by_mistake(faults: Sequence[Explained], *, together: bool) -> list[list[Explained]]:
-    """Places that the same words explain wholly stand behind the first of them."""
+    """Places that the same words explain wholly, whoever calls that line, stand behind the first of them."""
     groups = dict[object, list[Explained]]()
     for number, fault in enumerate(faults):
         best = next(iter(fault.explanations), None)
         whole = together and fault.is_known and best is not None and best.whole == best.of and not fault.left
-        said = (best.name, best.says, best.fix) if whole and best is not None and not fault.numbers else number
+        once = whole and best is not None and not fault.numbers
+        said = (best.name, _CALLED.sub("", best.says), best.fix) if once and best is not None else number
         groups.setdefault(said, []).append(fault)
     return list(groups.values())
 
