@@ -129,7 +129,7 @@ def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str,
     names = {(path, end, number): called(path, place=number) for path, end, number, _ in readings if end == "output"}
     outputs = {key: theirs[name] for key, name in names.items() if name in theirs}
     read, taken = _read_by_modules(readings, theirs, golden), set(outputs.values())
-    by_name = {key: (tap,) for key, tap in outputs.items()}
+    by_name: dict[tuple[str, str, int], tuple[str, ...]] = {key: (tap,) for key, tap in outputs.items()}
     for key, tap in read.items():  # what a module gives is said by itself; engines may change what goes on from there
         by_name[key] = () if tap in taken else (tap,)
         taken.add(tap)
