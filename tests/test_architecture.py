@@ -124,7 +124,7 @@ ROOMS = {
         "check": ("judge", "text", "blame", "slices"),
         "mistakes": ("judge", "blame"),
         "diagnosis": ("judge", "text", "blame", "slices", "check", "mistakes"),
-        "recording": ("judge", "text", "checkpoints", "check", "diagnosis"),
+        "recording": ("judge", "text", "slices", "checkpoints", "check", "diagnosis"),
         "folder": ("judge", "text", "checkpoints", "check", "diagnosis"),
         "conformance": ("judge", "text", "slices", "checkpoints", "check", "folder"),
         "report": ("judge", "text", "slices", "checkpoints", "diagnosis", "folder", "conformance"),

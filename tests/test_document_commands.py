@@ -118,6 +118,20 @@ def my_step(case: Any, step: int) -> Iterator[tuple[str, np.ndarray]]:
     yield "layers.0.input", case.golden["decoder.layers.0.input", step].array[real]
 
 
+def my_packed(case: Any, step: int) -> Iterator[tuple[str, np.ndarray]]:
+    """A step of a server: every tap of the real tokens alone, but for caches and what has keys."""
+    start = sum(case.lengths[:step])
+    real = case.arrays["attention_mask"].astype(bool)[:, start : start + case.lengths[step]]
+    for item in case.golden:
+        axes = list(item.info.axes)
+        if item.info.step == step and {"batch", "query"} <= {*axes} and "key" not in axes and item.info.op != "input":
+            yield item.info.name, np.moveaxis(item.array, axes.index("query"), 1)[real]
+
+
+def my_logits(case: Any, step: int) -> np.ndarray:
+    return np.asarray(case.golden["logits", step].array[:, -1])
+
+
 @pytest.fixture(scope="module")
 def recordings(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The NumPy port on every case of the level "causal", and on one with the bug that the pages show."""
@@ -185,6 +199,8 @@ def test_a_pages_python_and_commands_run_in_order_and_print_what_it_shows(
         "MyOwnNames": PlainQwen3,
         "my_forward": my_forward,
         "my_step": my_step,
+        "my_packed": my_packed,
+        "my_logits": my_logits,
     }
     for item in ITEMS[page]:
         if isinstance(item, Shown):

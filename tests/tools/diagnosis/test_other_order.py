@@ -9,10 +9,12 @@ from functools import cache
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from qwen3_golden import GOLDEN_ROOT, Recording, Tensor, pb, read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import Diagnosis, diagnose
+from qwen3_parity.report.diagnoses import terminal
 
 CHECKPOINTS = GOLDEN_ROOT / "checkpoints"
 CASES = ["model/qwen3_moe", "llama/ragged_decode"]
@@ -57,6 +59,10 @@ def test_rows_in_another_order_are_said_and_nobody_is_blamed(name: str) -> None:
     rules = {problem.rule for problem in diagnosis.verdicts.problems}
     assert "has the rows of the batch in another order" in rules
     assert str(diagnosis.misplaced[0]).startswith("every tap: has the rows of the batch in another order: the golden's")
+    console = Console(width=300)
+    with console.capture() as text:
+        console.print(terminal(diagnosis))
+    assert text.get().count("in another order") == 1
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -186,6 +186,14 @@ def test_an_axis_whose_name_another_has_is_told_by_its_place() -> None:
     assert "3–4 (of 0–4)" in whereabouts(Fault("x", (), (verdict,), ()), [cells], golden("decoder/plain"))
 
 
+def test_a_tap_that_no_single_number_makes_wrong_has_no_place_of_its_own() -> None:
+    bad, real = np.zeros((2, 5), bool), np.ones((2, 5), bool)
+    bad[1, 3] = True
+    verdict = OpVerdict("x", 0, "swiglu", share=2.0)
+    taps = [Cells("x", 0, ("vector", "vector"), cells, real) for cells in (np.zeros_like(bad), bad)]
+    assert whereabouts(Fault("x", (), (verdict,), ()), taps, golden("decoder/plain")) == ""
+
+
 def bare(steps: Sequence[int], window: int = 0, kinds: Sequence[str] = ()) -> Any:
     """A case with these numbers, and nothing else."""
     config = SimpleNamespace(sliding_window=window, layer_types=kinds)

@@ -49,6 +49,16 @@ RUNS: dict[str, tuple[Callable[[Any, Case], Any], str]] = {
 }
 
 
+def test_new_keys_alone_are_told_where_keys_belong(case: Case, tmp_path: Path) -> None:
+    with (
+        pytest.raises(ParityError, match=r"the forward's new keys alone.*cache\.\{layer\}\.keys") as refusal,
+        qwen3_parity.record(None, case, path=tmp_path / "none.pb") as recording,
+    ):
+        recording["model.layers.0.self_attn.key", 0] = case.golden["model.layers.0.self_attn.key", 0].array
+        recording["model.layers.0.self_attn.key", 1] = np.zeros((BATCH, 2, STEPS[1], 10), np.float32)
+    assert "not [3, 2, 8, 10]" in refusal.value.rule
+
+
 @pytest.mark.parametrize("name", RUNS)
 def test_a_run_that_is_not_the_cases_is_refused(case: Case, name: str, tmp_path: Path) -> None:
     model, (run, says) = moe("sdpa"), RUNS[name]

@@ -105,3 +105,13 @@ def test_places_that_are_not_explained_wholly_by_the_same_stand_by_themselves(se
     partly = replace(second, explanations=[replace(best, whole=best.of - 1), *more])
     said = diagnoses.closing(replace(seeded.diagnosis, faults=[first, partly]))
     assert "all by one mistake" not in said
+
+
+def test_a_line_that_several_call_is_one_mistake(seeded: Any) -> None:
+    first, second = seeded.diagnosis.faults
+    faults = list[Any]()
+    for fault, callers in ((first, "399"), (second, "345 and 346")):
+        (best, *more) = fault.explanations
+        says = f"leaves out add of 1, at m.py:148 in forward, called at m.py:{callers}"
+        faults.append(replace(fault, explanations=[replace(best, says=says), *more]))
+    assert "all by one mistake" in diagnoses.closing(replace(seeded.diagnosis, faults=faults))

@@ -71,6 +71,15 @@ def test_a_run_in_bfloat16_that_is_declared_lossy_is_told_the_same() -> None:
     assert next_step["do"] == "stop" and "measure the whole run by a golden in bfloat16" in str(next_step["says"])
 
 
+def test_results_in_bfloat16_say_nothing_of_the_network_before_them() -> None:
+    narrow = (run({})["logits"].view(np.uint32) >> 16).astype(np.uint16)
+    alone = replace(recording(run({}), "port"), tensors=[tensor("logits", narrow, dtype=pb.BF16)])
+    alone.run.MergeFrom(pb.Run(arithmetic=pb.ARITHMETIC_BF16, materialised=["logits"]))
+    text = said(alone)
+    assert "every op" not in text and "judged by the whole network: nothing inside of it was recorded" in text
+    assert "Of an engine that computes in float32 record them before they are rounded" in text
+
+
 def test_a_run_in_bfloat16_is_sent_to_a_golden_in_bfloat16() -> None:
     values = run({}) | {"logits": run({})["logits"] * np.float32(1.01)}
     verdicts = replace(check(golden(), recording(values, "port")), arithmetic=pb.ARITHMETIC_BF16)

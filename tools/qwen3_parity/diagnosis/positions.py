@@ -47,36 +47,42 @@ def of_positions(taps: Sequence[Cells], rest: Collection[int], golden: Recording
     "batch", "query" or "key"; "row" is of both together, where rows are not all wrong at the same positions. `rest` are
     steps whose taps are right altogether.
     """
-    grid = _grid(taps, golden)
+    grid = _grid(taps, rest, golden)
     if grid is None:
         return {}
     tokens, name, wrong, judged = grid
     steps = [] if in_encoder(taps[0], golden) else list(golden.case.steps)
-    for step in rest if name == "query" else ():
-        new = slice(sum(steps[:step]), sum(steps[: step + 1]))
-        judged[:, new] |= tokens.real[:, new]
-    slots = [*facts.of_indices(wrong.shape[1]), *(facts.of_slots(steps) if sum(steps) == wrong.shape[1] else ())]
+    slots = _of_slots(wrong.shape[1], steps)
     rows, columns = (np.asarray(wrong.any(axis=axis)) for axis in (1, 0))
     product = np.array_equal(wrong, np.outer(rows, columns) & judged)
     batch, used = np.flatnonzero(judged.any(axis=1)), np.flatnonzero(judged.any(axis=0))
-    by_steps = product and name == "query" and _are_of_steps(columns[used], used, steps)
-    along = when(columns[used], at_indices(used, slots)) if product and not by_steps else None
-    if not by_steps and (along is None or not along.rule):
+    of_rows = when(rows[batch], at_indices(batch, facts.of_rows(tokens.real))) if product else None
+    if product and name == "query" and _are_of_steps(columns[used], used, steps):
+        return {"batch": Separated(batch, rows[batch], of_rows)} if of_rows else {}
+    along = when(columns[used], at_indices(used, slots)) if product else None
+    if along is None or not along.rule:
         bits = listed(rows[batch]) + listed(columns[used]) if product else math.inf
         rule = when(wrong[judged], _of_cells(tokens, () if product else slots, judged, golden), bits)
         if rule is not None and rule.rule:
             return {"row": Separated(np.flatnonzero(judged), wrong[judged], rule)}
-    of_rows = when(rows[batch], at_indices(batch, facts.of_rows(tokens.real))) if product else None
     separated = {"batch": Separated(batch, rows[batch], of_rows)} if along or of_rows else {}
     return {**separated, name: Separated(used, columns[used], along)} if along and along.rule else separated
+
+
+def _of_slots(size: int, steps: Sequence[int]) -> list[Fact]:
+    return [*facts.of_indices(size), *(facts.of_slots(steps) if sum(steps) == size else ())]
 
 
 def _are_of_steps(wrong: Array, at: Array, steps: Sequence[int]) -> bool:
     """Whether each step is wrong at all of these slots or at none, and a step is right: then steps say it, plainly."""
     if wrong.all():
         return False
-    step_of = np.searchsorted(np.cumsum(steps), at, side="right")
+    step_of = _step_of(at, steps)
     return all(len(set(wrong[step_of == step])) == 1 for step in set(step_of))
+
+
+def _step_of(slots: Array, steps: Sequence[int]) -> Array:
+    return np.searchsorted(np.cumsum(steps), slots, side="right")
 
 
 def at_indices(indices: Array, known: Sequence[Fact]) -> list[Fact]:
@@ -84,8 +90,10 @@ def at_indices(indices: Array, known: Sequence[Fact]) -> list[Fact]:
     return [fact._replace(holds=fact.holds[indices]) for fact in known]
 
 
-def _grid(taps: Sequence[Cells], golden: Recording) -> tuple[facts.Tokens, str, Array, Array] | None:
-    """The tokens, the axis that has them, and which are wrong and judged in some tap, `[batch, slot]`."""
+def _grid(
+    taps: Sequence[Cells], rest: Collection[int], golden: Recording
+) -> tuple[facts.Tokens, str, Array, Array] | None:
+    """The tokens, the axis that has them, and which are wrong and judged in some tap, or in the steps `rest`."""
     encoder = in_encoder(taps[0], golden)
     tokens = facts.tokens_of(golden, encoder)
     axis = next((name for name in ("query", "key") if name in taps[0].axes), None)
@@ -105,6 +113,8 @@ def _grid(taps: Sequence[Cells], golden: Recording) -> tuple[facts.Tokens, str, 
             return None
         wrong[:, stop - size : stop] |= bad
         judged[:, stop - size : stop] |= counts
+    if axis == "query" and not encoder:
+        judged |= tokens.real & np.isin(_step_of(np.arange(wrong.shape[1]), golden.case.steps), list(rest))
     return tokens, axis, wrong, judged
 
 

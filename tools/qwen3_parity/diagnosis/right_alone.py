@@ -51,11 +51,18 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
             "token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it see itself"
         ]
     if mine := other_type(verdicts, golden):
-        return [
-            f"every op is right on its own inputs in {mine}, and the golden's run was in {_TYPES[golden]}: measure "
-            f"the whole run by a golden in {mine}, as `capture --model DIR --ids … --dtype {mine}` makes one of the "
-            "same ids"
-        ]
+        theirs = _TYPES[golden]
+        measure = (
+            f"measure the whole run by a golden in {mine}, as `capture --model DIR --ids … --dtype {mine}` makes one "
+            "of the same ids"
+        )
+        if verdicts.results_alone:
+            return [
+                f"the results alone were recorded, in {mine}, and the golden's run was in {theirs}: what is smaller "
+                f"than roundings to {mine} does not show. Of an engine that computes in {theirs} record them before "
+                f"they are rounded; else {measure}"
+            ]
+        return [f"every op is right on its own inputs in {mine}, and the golden's run was in {theirs}: {measure}"]
     first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
     unjudged = [verdict.name for verdict in alone if verdict.reason]
     if unjudged:

@@ -168,6 +168,17 @@ class Verdicts:
         return [f"{name} (step {step})" for name, step in self.results if (name, step) not in compared]
 
     @property
+    def last_alone(self) -> list[str]:
+        """The results that were compared at their last rows alone, as an engine has them that generates."""
+        return [tap.where for tap in self.taps if tap.last_rows and tap.where in self.no_results]
+
+    @property
+    def results_alone(self) -> bool:
+        """Whether nothing but the case's results was compared: they alone speak for the network before them."""
+        compared = {(tap.name, tap.step) for tap in self.taps if tap.compared}
+        return 0 < self.compared < self.of and compared <= set(self.results)
+
+    @property
     def lacks(self) -> list[str]:
         """What keeps a verdict partial: layers and steps that are not there yet, and results, each once."""
         return [*self.unreached, *dict.fromkeys(where.rpartition(" (step")[0] for where in self.no_results)]

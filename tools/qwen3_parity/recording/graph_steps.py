@@ -10,6 +10,7 @@ import numpy as np
 
 from qwen3_golden import Array, ParityError, Recording, pb
 from qwen3_parity.judge.tap_verdict import HEADS
+from qwen3_parity.recording.graph_taps import general, names_of
 from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import AmbiguousLayoutError, Part, lay_out, parts_of, reading_of
 
@@ -166,13 +167,24 @@ def misfit(
             got=error,
             next_step="capture the golden again",
         )
+    next_step = "check which tap this is, and put its axes in that order; a name map may say them"
+    if layout and _are_new_keys(shape, name, layout, forward):
+        caches = dict.fromkeys(general(tap) for tap in names_of(golden) if tap.startswith("cache."))
+        instead = f", or leave it out and hand over the cache, {' and '.join(caches)}" if caches else ""
+        next_step = f"these are the forward's new keys alone: put those of the cache before them{instead}"
     return ParityError(
         where,
         f"its shape is not that of {name}: {list(shape)}, not {sizes}",
         expected=f"[{', '.join(axes)}] = {sizes}, or the same with rows or channels joined or apart, or axes exchanged",
         got=f"shape {list(shape)}",
-        next_step="check which tap this is, and put its axes in that order; a name map may say them",
+        next_step=next_step,
     )
+
+
+def _are_new_keys(shape: Sequence[int], name: str, layout: Wanted, forward: Forward) -> bool:
+    """Whether a shape is that of a tap with as many keys as the forward has tokens, without those of the cache."""
+    new = [part._replace(size=forward.stop - forward.first) if part.kind == "key" else part for part in layout.parts]
+    return new != layout.parts and fits(shape, name, layout._replace(parts=new))
 
 
 def _joined(golden: Recording, name: str, layout: Wanted) -> tuple[list[str], list[int]]:

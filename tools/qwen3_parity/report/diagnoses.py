@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -19,14 +20,16 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
 from qwen3_parity.judge.verdict import Problem
 from qwen3_parity.report import explanations
-from qwen3_parity.report.remarks import remarks
+from qwen3_parity.report.remarks import RESULTS_ALONE, remarks
 from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summary
 
 UNKNOWN = "no known mistake reproduces it"
 TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
 """What a person does with a lossy engine of which nothing else is wrong."""
 FEW_BITS = "its numbers are in few bits"
+_CALLED = re.compile(r", called at [^,;:]+:\d+(, \d+)*( and \d+)?")
 _TAPS = 16
+_PROBLEMS = 3
 _FLIPS = 5
 _EACH = 4
 _PLACES = 12
@@ -73,17 +76,18 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     if diagnosis.faults:
         parts.append(_errors(diagnosis, None if every else _TAPS))
     elif verdicts.exit_code:
-        parts += [Text(str(_beyond(problem, diagnosis))) for problem in verdicts.problems[: None if every else 3]]
+        parts += map(Text, _problems(diagnosis, every=every))
     return Group(*parts)
 
 
 def _by_mistake(faults: Sequence[Explained], *, together: bool) -> list[list[Explained]]:
-    """Places that the same words explain wholly stand behind the first of them."""
+    """Places that the same words explain wholly, whoever calls that line, stand behind the first of them."""
     groups = dict[object, list[Explained]]()
     for number, fault in enumerate(faults):
         best = next(iter(fault.explanations), None)
         whole = together and fault.is_known and best is not None and best.whole == best.of and not fault.left
-        said = (best.name, best.says, best.fix) if whole and best is not None and not fault.numbers else number
+        once = whole and best is not None and not fault.numbers
+        said = (best.name, _CALLED.sub("", best.says), best.fix) if once and best is not None else number
         groups.setdefault(said, []).append(fault)
     return list(groups.values())
 
@@ -102,6 +106,19 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
         return [f"{alone}; {TO_DECIDE}"]
     lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
     return [lossy] if lossy else []
+
+
+def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
+    """The first problems of a run whose ops are all right; one is enough where it is said what they mean.
+
+    Of taps that are recorded elsewhere a sentence says all of it once.
+    """
+    said = set() if every else {misplaced.rule for misplaced in diagnosis.misplaced}
+    problems = [problem for problem in diagnosis.verdicts.problems if problem.rule not in said]
+    shown = problems if every else problems[: 1 if diagnosis.meaning else _PROBLEMS]
+    yield from (str(_beyond(problem, diagnosis)) for problem in shown)
+    if more := len(problems) - len(shown):
+        yield f"… and {more} more failure{'s' * (more > 1)}"
 
 
 def _beyond(problem: Problem, diagnosis: Diagnosis) -> Problem:
@@ -129,6 +146,8 @@ def closing(diagnosis: Diagnosis) -> str:
     if not judged:
         return "no op could be judged alone: the inputs of none were recorded"
     taps = f"{len(judged)} of {len(diagnosis.alone)} taps judged on their own inputs"
+    if not diagnosis.faults and diagnosis.verdicts.results_alone:
+        return f"{RESULTS_ALONE}; {taps}"
     if not diagnosis.faults:
         return f"every op that could be judged alone is right: {taps}"
     count = len(diagnosis.faults)

@@ -71,9 +71,9 @@ def after_check(verdicts: Verdicts, model: str | Path | None = None) -> Next:
         more = f"; {ITSELF}" if ITSELF in verdicts.notes else lacks
         return step("stop", f"{name}: {verdicts.word}, nothing is left to do in this case{more}")
     if verdicts.word == "partial":
-        return step(
-            "record", f"record {', '.join(verdicts.lacks)} of {name}, too", _again(verdicts, model), CHECKED, again=True
-        )
+        last = " at every position; of an engine that has the last alone --partial asks for no more"
+        says = f"record {', '.join(verdicts.lacks)} of {name}, too{last if verdicts.last_alone else ''}"
+        return step("record", says, _again(verdicts, model), CHECKED, again=True)
     if verdicts.word != "divergence":
         return step("stop", f"{name}: {verdicts.word}; there is no mistake to fix, and this is no parity: say so")
     if any(not tap.passed for tap in verdicts.taps):

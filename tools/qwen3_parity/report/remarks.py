@@ -10,6 +10,7 @@ from qwen3_parity.folder.levels import level_of
 from qwen3_parity.judge.predictions import Prediction, Predictions
 from qwen3_parity.judge.verdict import Verdicts
 
+RESULTS_ALONE = "no result is wrong, judged by the whole network: nothing inside of it was recorded"
 _MOST = 12
 _FEW = 3
 
@@ -19,6 +20,8 @@ def alone(verdicts: Verdicts) -> list[str]:
     if not any(tap.judged_alone for tap in verdicts.taps):
         return []
     names = verdicts.wrong_alone
+    if not names and verdicts.results_alone:
+        return [RESULTS_ALONE]
     if not names:
         return ["every op that could be judged alone is right on its own inputs"]
     more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
@@ -37,10 +40,13 @@ def remarks(verdicts: Verdicts) -> list[str]:
     if verdicts.unreached:
         more = "" if verdicts.partial else ": --partial judges what is there"
         lines.append(f"nothing was delivered of {', '.join(verdicts.unreached)}{more}")
-    if verdicts.no_results:
-        missing, few = verdicts.no_results, ", ".join(verdicts.no_results[:_FEW])
-        more = f" and {len(missing) - _FEW} more" if len(missing) > _FEW else ""
-        lines.append(f"results of the case that were not compared, so the verdict is partial: {few}{more}")
+    asked = "" if verdicts.partial else "; --partial asks for no more"
+    missing = [where for where in verdicts.no_results if where not in verdicts.last_alone]
+    for where, state in ((missing, "not compared"), (verdicts.last_alone, "compared at the last position alone")):
+        if where:
+            more = f" and {len(where) - _FEW} more" if len(where) > _FEW else ""
+            few = ", ".join(where[:_FEW])
+            lines.append(f"results of the case that were {state}, so the verdict is partial: {few}{more}{asked}")
     if verdicts.judged == "run only" and verdicts.case.checkpoint:
         lines.append("run only: each op by itself is judged where the checkpoint is given, with --model")
     return lines

@@ -18,6 +18,7 @@ from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
 from qwen3_parity.diagnosis.edits.grammar.softmax import BEHIND
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
 from qwen3_parity.diagnosis.edits.grammar.values import values
+from qwen3_parity.diagnosis.edits.modules import _BESIDE
 from qwen3_parity.diagnosis.edits.target import target
 from qwen3_parity.mistakes.ranks import PLAIN
 from qwen3_parity.slices.network import network
@@ -71,7 +72,7 @@ def unmeant(nodes: dict[int, tuple[Any, ...]], base: dict[int, Any]) -> list[str
     site, last = Site(LINE, 7, "modeling_x.py:turned"), max(nodes)
     here = SimpleNamespace(
         blocks={site: [Block(0, last, tuple(nodes))]}, base=base, node=ops.get, users={1: [2]}, sites={},
-        memory={"modules beside": {}}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
+        memory={_BESIDE: {}}, network=SimpleNamespace(call_of=lambda _: None, is_smallest=bool),
     )  # fmt: skip
     return [edit.says for edit in blocks(cast(Any, here)) if edit.name == "edit.pairs"]
 

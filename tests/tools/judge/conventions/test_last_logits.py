@@ -12,6 +12,8 @@ from qwen3_golden import GOLDEN_ROOT, Array, Recording, pb, read, tensor
 from qwen3_parity import check
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
+from qwen3_parity.report.next_step import after_check
+from qwen3_parity.report.remarks import remarks
 
 ENGINE: dict[str, Any] = {"source": "engine.pb", "digest": b"", "provenance": pb.Provenance(producer="engine")}
 
@@ -38,7 +40,11 @@ def test_the_last_position_alone_is_compared_there_and_partial() -> None:
     assert verdicts.word == "partial" and not verdicts.problems
     assert verdicts.no_results == ["logits (step 0)"]
     assert "logits of the last position alone" in verdicts.notes[0]
-    assert check(GOLDEN, engine(last), WEIGHTS, partial=True).exit_code == 0
+    (said,) = (line for line in remarks(verdicts) if "partial" in line)
+    assert "at the last position alone" in said and said.endswith("logits (step 0); --partial asks for no more")
+    assert "the last alone --partial asks for no more" in str(after_check(verdicts)["says"])
+    asked = check(GOLDEN, engine(last), WEIGHTS, partial=True)
+    assert asked.exit_code == 0 and not any("--partial" in line for line in remarks(asked))
 
 
 def test_the_last_step_alone_is_partial_too() -> None:

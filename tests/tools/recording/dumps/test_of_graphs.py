@@ -87,6 +87,24 @@ def test_what_has_no_meaning_or_another_shape_is_said(case: Case, tmp_path: Path
     assert f"model.embed_tokens: [{BATCH}, {SLOTS}, 23], expected [{BATCH}, {SLOTS}, 24]" in result.output
 
 
+def test_what_goes_into_a_module_is_the_tap_that_the_module_reads(tmp_path: Path) -> None:
+    case, layer = qwen3_parity.golden("model/qwen3_moe"), "model.layers.1"
+    context, norm = (case.golden[f"{layer}.{name}", 0].array for name in ("self_attn.context", "input_layernorm"))
+    joined = np.ascontiguousarray(context.reshape(*context.shape[:2], -1))
+    dump = {
+        f"0.{layer}.self_attn.o_proj:input": joined,
+        f"0.{layer}.self_attn.q_proj:input": norm + 1,  # changed on its way, as a norm that is fused
+        f"0.{layer}.input_layernorm": norm,
+        f"0.{layer}.post_attention_layernorm:input": norm,
+    }
+    save_file(dump, tmp_path / "own.safetensors")
+    summary = import_dump(tmp_path / "own.safetensors", case, path=tmp_path / "made.pb")
+    recorded = read(summary.path)
+    assert (recorded[f"{layer}.self_attn.context", 0].array == context).all()
+    assert (recorded[f"{layer}.input_layernorm", 0].array == norm).all()
+    assert summary.unmatched == {"model.layers.{layer}.post_attention_layernorm:input": ""} and summary.tensors == 2
+
+
 def test_a_name_without_meaning_is_said_without_the_number_of_its_forward(case: Case, tmp_path: Path) -> None:
     taps = {f"{step}.model.norm": case.golden["model.norm", step].array for step in range(len(STEPS))}
     save_file(taps | {"1.blocks.0.mlps": np.zeros(3, np.float32)}, tmp_path / "own.safetensors")

@@ -17,6 +17,7 @@ _MOVING = frozenset({"view", "unsafe_view", "unsqueeze", "squeeze", "transpose",
 _MODELS = "modeling_"
 """How the file of a model begins."""
 _OPERATORS = {"add": ast.Add, "sub": ast.Sub, "mul": ast.Mult, "div": ast.Div}
+_SIGNS = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
 _FARTHEST = 6
 """Ops from a leaf to the line that is named for it."""
 
@@ -60,7 +61,23 @@ def _known(region: Region, value: int) -> str:
 
 def _op_of(region: Region, value: int) -> str:
     node = region.network.graph.node(_made_as(region, value)[-1])
-    return short(node.op) if node is not None else "an input"
+    if node is None:
+        return "an input"
+    return _beside_a_number(region, node) or short(node.op)
+
+
+def _beside_a_number(region: Region, node: Node) -> str:
+    """A sum, product or quotient of a parameter and a number, as "1 + NAME"; empty for another op."""
+    sign, reads = _SIGNS.get(short(node.op), ""), node.operands[:2]
+    leaves = [each for read in node.reads for each in _made_as(region, read) if each in region.parameters]
+    if not sign or len(leaves) != 1 or len(node.reads) != 1:
+        return ""
+    return f" {sign} ".join(_known(region, leaves[0]) if isinstance(read, Ref) else number(read) for read in reads)
+
+
+def is_parameter(region: Region, value: int) -> bool:
+    """Whether a value is a parameter, in whatever shape."""
+    return not region.parameters.isdisjoint(_made_as(region, value))
 
 
 def _made_as(region: Region, value: int) -> list[int]:

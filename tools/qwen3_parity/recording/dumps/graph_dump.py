@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from qwen3_parity.recording.dumps.dump import Dump, Dumped, refused, shown
 from qwen3_parity.recording.dumps.given import is_given
 from qwen3_parity.recording.dumps.import_forwards import Part, import_forwards
 from qwen3_parity.recording.dumps.imported import Imported, Misfit
+from qwen3_parity.recording.dumps.meanings import is_input
 from qwen3_parity.recording.graph_names import Entry, each_once, in_layers, is_all, parts_of_fused
 from qwen3_parity.recording.graph_steps import Wanted, fits, wanted_of
 from qwen3_parity.recording.graph_taps import called, general, module_of, modules_of, names_of
@@ -22,6 +23,8 @@ from qwen3_parity.recording.prefixes import prefixes_of
 from qwen3_parity.recording.recorder import Recorder
 from qwen3_parity.recording.slots import Forward
 from qwen3_parity.recording.tap_axes import width_of
+from qwen3_parity.slices.module_inputs import tap_read_by
+from qwen3_parity.slices.stored import graph_of
 
 _STEP = re.compile(r"(?P<step>\d{1,6})\.(?P<rest>.+)")
 _END = re.compile(r"(?P<path>.+?)[.:](?P<end>input|output)s?(\.(?P<number>\d{1,3}))?")
@@ -54,7 +57,8 @@ def import_graph_dump(
     if not matched:
         raise _nothing(dump, others, case)
     known = list(dict.fromkeys(general(name) for name in names_of(case.golden)))
-    like = {name: get_close_matches(name, known, n=1)[:1] for name in others[:_LIKE]}
+    outputs = [name for name in others[:_LIKE] if not is_input(name)]  # what a module gives is not what goes into it
+    like = {name: get_close_matches(name, known, n=1)[:1] for name in outputs}
     unmatched = {name: "".join(like.get(name, ())) for name in others}
     return import_forwards(dump, case, path, arithmetic, matched, inputs, _fits, _laid_out, unmatched)
 
@@ -82,7 +86,7 @@ def _matched(dump: Dump, golden: Recording, entries: Sequence[Entry]) -> tuple[l
         if said is None:
             left.append(dumped)
             continue
-        taps = entry.named.patterns if entry else (by_name[said[:3]],)
+        taps = entry.named.patterns if entry else by_name[said[:3]]
         if taps:
             matched.append(_Matched(dumped, dumped.forward if said.step is None else said.step, taps, entry))
     return matched, left
@@ -112,8 +116,8 @@ def _by_map(
     return {(path, layer.named.end, layer.named.number): layer for path, layer in each_once(layers)}
 
 
-def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str, str, int], str]:
-    """The tap that each path and end is called after, below whatever prefix."""
+def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str, str, int], tuple[str, ...]]:
+    """The tap that each path and end is called after, below whatever prefix; none for what stands there already."""
     taps = names_of(golden)
     there = {module_of(reading.path) for reading in readings if reading.end == "output"}
     prefixes = prefixes_of(modules_of(taps), there)
@@ -123,7 +127,25 @@ def _by_name(readings: Sequence[_Reading], golden: Recording) -> dict[tuple[str,
         moved = prefixes.path(path, there)
         theirs.setdefault(tap if moved is None else moved + tap[len(path) :], tap)
     names = {(path, end, number): called(path, place=number) for path, end, number, _ in readings if end == "output"}
-    return {key: theirs[name] for key, name in names.items() if name in theirs}
+    outputs = {key: theirs[name] for key, name in names.items() if name in theirs}
+    read, taken = _read_by_modules(readings, theirs, golden), set(outputs.values())
+    by_name: dict[tuple[str, str, int], tuple[str, ...]] = {key: (tap,) for key, tap in outputs.items()}
+    for key, tap in read.items():  # what a module gives is said by itself; engines may change what goes on from there
+        by_name[key] = () if tap in taken else (tap,)
+        taken.add(tap)
+    return by_name
+
+
+def _read_by_modules(
+    readings: Sequence[_Reading], theirs: Mapping[str, str], golden: Recording
+) -> dict[tuple[str, str, int], str]:
+    """The tap that goes into each module, where the golden's graph has it."""
+    modules = {
+        path: theirs[path] for path, end, number, _ in readings if end == "input" and not number and path in theirs
+    }
+    graph = graph_of(golden.graph, golden.source) if modules else None
+    read = {} if graph is None else {path: tap_read_by(graph, tap, 0) for path, tap in modules.items()}
+    return {(path, "input", 0): tap for path, tap in read.items() if tap}
 
 
 def _fits(recording: Recorder, member: _Matched, forward: Forward) -> bool:

@@ -27,9 +27,7 @@ def blocks(region: Region) -> Iterator[Edit]:
     for site in sorted(region.blocks, key=lambda site: [MODULE, LINES, LINE].index(site.file)):
         last = region.blocks[site][-1]
         line = caller_line(region, last.end, site.op) if site.file == MODULE else line_of(region, last.end)
-        where = {MODULE: site.op.removeprefix("model.")}.get(site.file, f"what {site.op.partition(':')[2]} does here")
-        if site.file == LINE:
-            where = f"line {site.number} of {site.op.partition(':')[2]}"
+        where = _where(site)
         name = "edit.module_left_out" if site.file == MODULE else "edit.left_out"
         yield Edit(name, f"leaves {where} out", PLAIN + 1, {site: _hands_on}, line)
         yield Edit("edit.twice", f"runs {where} twice", PLAIN + 1, {site: _twice}, line)
@@ -53,6 +51,17 @@ def blocks(region: Region) -> Iterator[Edit]:
             yield Edit("edit.pairs", says, RARE, {site: _around(interleaved, halved)}, line)
     yield from _beside(region)
     yield from _of_products(region)
+
+
+def _where(site: Site) -> str:
+    """A module by its path, a line by its number, lines that are alike by what each of them does."""
+    if site.file == MODULE:
+        return site.op.removeprefix("model.")
+    function = site.op.partition(":")[2]
+    if site.file == LINE:
+        return f"line {site.number} of {function}"
+    ops = {short(op) for op in site.operands[0].split(",")}
+    return f"each {ops.pop()} of {function}" if len(ops) == 1 else f"each line like this of {function}"
 
 
 def _of_products(region: Region) -> Iterator[Edit]:

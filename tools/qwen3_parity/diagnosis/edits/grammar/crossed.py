@@ -13,7 +13,7 @@ from qwen3_parity.diagnosis.edits.grammar.masks import HIDING
 from qwen3_parity.diagnosis.edits.grammar.softmax import softmax
 from qwen3_parity.diagnosis.edits.nearest import value_of
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, named, short
+from qwen3_parity.diagnosis.edits.words import caller_line, is_parameter, line_of, named, short
 from qwen3_parity.mistakes.ranks import PLAIN, RARE
 from qwen3_parity.slices.network import Network
 from qwen3_spec.graph import Graph, Node, Ref
@@ -76,8 +76,13 @@ def _by_themselves(region: Region) -> Iterator[Edit]:
         for depth, joined in enumerate(
             _joined(graph, node) if node is not None and short(node.op) == "softmax" else ()
         ):
-            names = " and ".join(named(region, part) for part in joined)
-            says, line = f"takes softmax of each part of the keys by itself: of {names}", line_of(region, places[-1])
+            names, line = [named(region, part) for part in joined], line_of(region, places[-1])
+            sinks = [name for part, name in zip(joined, names, strict=True) if is_parameter(region, part)]
+            if len(sinks) == 1 and len(joined) == 2:
+                says = f"leaves {sinks[0]} out of the softmax"
+                yield Edit("edit.left_out", says, PLAIN, {site: _of_parts(depth, mean=False)}, line)
+                continue
+            says = f"takes softmax of each part of the keys by itself: of {' and '.join(names)}"
             yield Edit("edit.sibling", says, PLAIN, {site: _of_parts(depth, mean=False)}, line)
             says = f"{says}, divided by {len(joined)}"
             yield Edit("edit.sibling", says, PLAIN, {site: _of_parts(depth, mean=True)}, line)

@@ -123,7 +123,9 @@ def _parts(region: Region, node: Node, value: int) -> Iterator[tuple[str, str, R
         yield "edit.order", "takes the last part for the first, or the reverse", RARE, _other_end
         yield "edit.pairs", "takes every second number for a half", RARE, _every_second
         yield "edit.pairs", "takes a half for every second number", RARE, _half
-        yield "edit.order", "takes the other part", RARE, _other_part
+        whole = node.operands[0]
+        of = f" of {named(region, whole.value)}" if isinstance(whole, Ref) else ""
+        yield "edit.order", f"takes the other part{of}", RARE, _other_part
         yield "edit.order", "takes the part before it", RARE, _beside(-1)
         yield "edit.order", "takes the part behind it", RARE, _beside(1)
 

@@ -17,7 +17,7 @@ from qwen3_parity.diagnosis.edits.grammar.masks import CHUNKS
 from qwen3_parity.diagnosis.edits.grammar.values import NARROW
 from qwen3_parity.diagnosis.edits.modules import once_more, read_before
 from qwen3_parity.diagnosis.edits.region import Region
-from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line
+from qwen3_parity.diagnosis.edits.words import caller_line, line_of, of_site, parameter_line, recorded_line, short
 from qwen3_parity.mistakes.ranks import COMBINED, PLAIN, RARE, Rank
 from qwen3_parity.mistakes.rounding import INTEGERS
 from qwen3_spec.graph import Graph
@@ -45,6 +45,8 @@ def leaves(region: Region) -> Iterator[Edit]:
         elif value in region.names:
             if base.size <= _LARGEST:
                 yield from _parameter(site, base, name, line)
+                if not _is_added_to_1(region, value):
+                    yield Edit("edit.parameter", f"takes 1 off {name}", PLAIN, {site: _by(lambda w: w - 1)}, line)
             yield from _another(region, site, value)
             yield from _exchange(region, site)
         else:
@@ -93,12 +95,20 @@ def _run_on(function: Activation) -> Change:
     return lambda call: function(call.numbers, np.asarray(call.operands[0]))
 
 
+def _is_added_to_1(region: Region, value: int) -> bool:
+    """Whether a parameter is only read by a sum with 1: whoever leaves that out, as people do, has it less 1."""
+    users = [(user, node) for user in region.users.get(value, ()) if (node := region.node(user)) is not None]
+    return bool(users) and all(
+        _is_added_to_1(region, user) if short(node.op) == "to_copy" else short(node.op) == "add" and 1 in node.operands
+        for user, node in users
+    )
+
+
 def _parameter(site: Site, base: Array, name: str, line: Written | None) -> Iterator[Edit]:
     def edit(says: str, change: Change, rank: Rank = PLAIN) -> Edit:
         return Edit("edit.parameter", says, rank, {site: change}, line)
 
     yield edit(f"adds 1 to {name}", _by(lambda w: w + 1))
-    yield edit(f"takes 1 off {name}", _by(lambda w: w - 1))
     yield edit(f"leaves {name} out (ones)", _by(np.ones_like), PLAIN + 1)
     # Frequencies of 0 turn nothing, as a line that is left out: that says it better.
     yield edit(f"leaves {name} out (zeros)", _by(np.zeros_like), RARE if name.endswith("inv_freq") else PLAIN + 1)
