@@ -4,7 +4,6 @@ The only places where the order of a sum matters are matrix products and sums ov
 an `Arithmetic` and is written once.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -59,8 +58,3 @@ def _float64_sum(a: Array) -> Array:
 
 FLOAT64 = Arithmetic(np.float64, np.matmul, _float64_sum)
 SEQUENTIAL_FLOAT32 = Arithmetic(np.float32, _sequential_matmul, _sequential_sum)
-
-
-def each_erf(x: Array) -> Array:
-    """The error function of each element in float64: NumPy has none."""
-    return np.fromiter(map(math.erf, x.ravel().tolist()), np.float64, x.size).reshape(x.shape)

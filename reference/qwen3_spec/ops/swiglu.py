@@ -4,10 +4,12 @@ import math
 
 import numpy as np
 
-from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array, each_erf
+from qwen3_spec.arithmetic import FLOAT64, Arithmetic, Array
 from qwen3_spec.op import At, Op, unchanged
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF, SMALLEST_NORMAL, as_unit, magnitude
 from qwen3_spec.site import Site
+
+_erf = np.frompyfunc(math.erf, 1, 1)
 
 
 def forward(gate: Array, up: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64, at: At = unchanged) -> Array:
@@ -24,7 +26,7 @@ def forward(gate: Array, up: Array, hidden_act: str, *, arithmetic: Arithmetic =
             small = np.exp(-np.abs(x))
             activated = x * at("sigmoid", np.where(x >= 0, arithmetic.dtype(1), small) / (1 + small))
         case "gelu":
-            activated = 0.5 * x * (1 + arithmetic.cast(each_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
+            activated = 0.5 * x * (1 + arithmetic.cast(_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
         case "gelu_tanh":
             activated = 0.5 * x * (1 + np.tanh(arithmetic.dtype(math.sqrt(2 / math.pi)) * (x + 0.044715 * x * x * x)))
         case "relu":
@@ -70,7 +72,7 @@ def slope(x: Array, hidden_act: str, *, arithmetic: Arithmetic = FLOAT64) -> Arr
             sigmoid, complement = (np.where(side, arithmetic.dtype(1), small) / (1 + small) for side in (x >= 0, x < 0))
             y = sigmoid + x * sigmoid * complement
         case "gelu":
-            below = 0.5 * (1 + arithmetic.cast(each_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
+            below = 0.5 * (1 + arithmetic.cast(_erf(x * arithmetic.dtype(math.sqrt(0.5)))))
             y = below + x * arithmetic.dtype(1 / math.sqrt(2 * math.pi)) * np.exp(-0.5 * x * x)
         case "gelu_tanh":
             a = arithmetic.dtype(math.sqrt(2 / math.pi))

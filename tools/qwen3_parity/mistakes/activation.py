@@ -13,7 +13,6 @@ from qwen3_parity.mistakes.generic import casts
 from qwen3_parity.mistakes.hypothesis import Hypothesis, Mistakes
 from qwen3_parity.mistakes.observed import likely, observe
 from qwen3_parity.mistakes.ranks import PLAIN
-from qwen3_spec.arithmetic import each_erf
 from qwen3_spec.site import Site
 
 Function = Callable[[Array], Array]
@@ -29,8 +28,11 @@ def _softplus(x: Array) -> Array:
     return np.asanyarray(np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x))))
 
 
+_erf = np.frompyfunc(math.erf, 1, 1)
+
+
 def _gelu(x: Array) -> Array:
-    return np.asanyarray(0.5 * x * (1 + each_erf(x * math.sqrt(0.5))))
+    return np.asanyarray(0.5 * x * (1 + np.asanyarray(_erf(x * math.sqrt(0.5)), np.float64)))
 
 
 def gelu_tanh(x: Array, scale: float = math.sqrt(2 / math.pi), cube: float = 0.044715) -> Array:
