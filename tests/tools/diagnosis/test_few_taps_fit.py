@@ -75,6 +75,12 @@ def test_what_fits_some_batch_rows_alone_names_nothing(part: str, names: int) ->
     assert certain([replace(HALF, part=part)])[0]
 
 
+def test_what_fits_one_of_several_taps_in_half_precision_is_not_said() -> None:
+    single = replace(HALF, whole=1, partly=0)
+    assert certain([single])[1] and not certain([single], narrow=True)[1]
+    assert certain([replace(HALF, partly=0)], narrow=True)[1]
+
+
 @pytest.mark.slow
 def test_two_taps_that_are_wrong_alike_do_not_explain_each_other() -> None:
     attention = "decoder.layers.{layer}.merged_attn"

@@ -268,7 +268,7 @@ def _explained(place: _Place, network: Network, *, by_numbers: bool = True) -> E
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
     every = where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
-    explanations, no_names = certain(every)
+    explanations, no_names = certain(every, narrow=network.narrow)
     if not explanations and (windows := _of_the_first_step(every, fault)):
         explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)

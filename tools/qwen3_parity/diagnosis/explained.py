@@ -80,12 +80,13 @@ _MAPS = ("from.", "cache.slot_map", "cache.stale")
 """Findings that say where wrong numbers stand."""
 
 
-def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], list[Finding]]:
+def certain(explanations: Sequence[Explanation], *, narrow: bool = False) -> tuple[list[Explanation], list[Finding]]:
     """The explanations that are names with a fix, and those that are no more than what the numbers say.
 
     A number that is read off one tap fits that tap: one of them must reproduce at least half of the wrong ones, and the
     others may be behind several of the rest. That a tap is the same as one that is wrong itself says that the two have
-    a cause in common, and not which. No line does otherwise in some batch rows alone: what fits there may be chance.
+    a cause in common, and not which. No line does otherwise in some batch rows alone: what fits there may be chance. In
+    half precision (`narrow`) what fits fewer than half, and one of them, is chance and not said.
     """
     alike = [explanation for explanation in explanations if explanation.rank.kind is Kind.COPIED]
     named = [explanation for explanation in explanations if explanation.rank.kind is not Kind.COPIED]
@@ -96,7 +97,8 @@ def certain(explanations: Sequence[Explanation]) -> tuple[list[Explanation], lis
         Finding("fit.wrong_alike", f"{_at(explanation)}; what it reads is wrong itself", _WRONG_ALIKE)
         for explanation in alike
     ]
-    return names, [*findings, *(_few(explanation) for explanation in named if explanation not in names)]
+    few = [x for x in named if x not in names and not (narrow and x.reproduced == 1 < x.of / 2)]
+    return names, [*findings, *map(_few, few)]
 
 
 def outranked(

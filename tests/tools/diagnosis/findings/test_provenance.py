@@ -319,3 +319,21 @@ def test_a_cache_of_hidden_keys_is_not_asked_what_its_new_slots_hold() -> None:
     said = fault(RAGGED, {f"{ATTN}.k_norm".replace("1", "{layer}"): lambda site: (wrong(site), None)},
                  without=("k_norm", "k_rope", "k_proj"))  # fmt: skip
     assert not [x for x in said.findings if x.name.startswith("cache.")]
+
+
+def test_heads_that_each_stand_elsewhere_are_chance_in_half_precision_and_whole_positions_are_none() -> None:
+    """Numbers of few bits are near to some head's of the tap: a mistake moves heads together, or positions."""
+
+    def scattered(y: Array) -> Array:
+        source = y.copy()
+        for head in range(6):
+            y[0, 3, head] = source[head % 2 + 1, head % 3, (head * head + 1) % 6]
+        return y
+
+    def halves(y: Array) -> Array:
+        return put(y, np.s_[0, 3, :4], y[1, 2, :4].copy())
+
+    far, together = (changed_by_hand(RAGGED, f"{ATTN}.context", 0, change) for change in (scattered, halves))
+    assert best_of(far).name == best_of(together).name == "from.other_row"
+    assert best_of(replace(far, wide=False)).name != "from.other_row"
+    assert best_of(replace(together, wide=False)).name == "from.other_row"

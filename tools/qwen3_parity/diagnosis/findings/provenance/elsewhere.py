@@ -123,10 +123,31 @@ def _finding(tap: WrongTap, grain: _Grain, every: Sequence[Source]) -> Finding |
     unmoved = np.array([not origin.kind for origin in every])[source[pairs[:, 1]]]
     pairs = pairs[~unmoved | (grain.at[pairs[:, 0]] != of[pairs[:, 1]]).any(axis=1)]  # the golden's, where it belongs
     maps = mapped(pairs, grain.at, source, of)
+    if not (tap.wide or grain.joined):
+        maps = [held for each in maps if len((held := _moved_together(each, grain.at)).places)]
     for content in (_ZEROS, _INFINITE, _CONSTANT):
         numbers = np.flatnonzero(nameless == content)
         maps += [Held(content, numbers, grain.at[numbers], grain.at[numbers])] if len(numbers) else []
     return _weighed(tap, grain, every, maps)
+
+
+def _moved_together(held: Held, at: Array) -> Held:
+    """The places that moved as most wrong heads of their position did, or most wrong positions of their head.
+
+    In half precision a head by itself is near to some other's by chance. `at` are all wrong places.
+    """
+    moves = np.concatenate([held.at, held.of - held.at], 1)
+    together = np.zeros(len(moves), bool)
+    for axes in ([0, 1], [2]):
+        alike = _counts(moves[:, [*axes, 3, 4, 5]], moves[:, [*axes, 3, 4, 5]])
+        together |= (alike > 1) & (2 * alike > _counts(held.at[:, axes], at[:, axes]))
+    return held.part(together)
+
+
+def _counts(rows: Array, among: Array) -> Array:
+    """How often each row is among others."""
+    which = np.unique(np.concatenate([rows, among]), axis=0, return_inverse=True)[1].ravel()
+    return np.asarray(np.bincount(which[len(rows) :], minlength=int(which.max(initial=0)) + 1)[which[: len(rows)]])
 
 
 def _by_right(tap: WrongTap, grain: _Grain, every: Sequence[Source], pairs: Array, where: tuple[Array, ...]) -> Array:
