@@ -66,7 +66,7 @@ def test_a_value_that_one_reader_has_otherwise_is_said_with_both_lines(tmp_path:
     attended_twice(model)
     fault, *_ = diagnosed(model, tmp_path).faults
     assert fault.explanations[0].says.startswith(
-        "adds the second part twice, at modeling_qwen3_moe.py:340 in forward, read"
+        "reads hidden_states (line 340) plus layers.*.self_attn.o_proj in add, at modeling_qwen3_moe.py:346 in forward"
     )
 
 
