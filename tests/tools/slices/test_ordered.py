@@ -78,3 +78,18 @@ def test_what_is_made_of_the_numbers_of_a_choice_is_in_its_order(op: str) -> Non
     turned = in_golden_order(cast, honest, recording(by_index(*BY_INDEX), "port"))
     for name in BY_INDEX:
         np.testing.assert_array_equal(turned[name, 0].values(), honest[name, 0].values())
+
+
+def test_weights_times_a_scale_of_each_expert_are_in_the_order_of_a_choice() -> None:
+    """Gemma 4's router multiplies the chosen weights by what a parameter has for their experts."""
+    here = graph()
+    indices, last = here.taps["layers.0.gate[2]", 0], len(here.leaves) + len(here.nodes)
+    shape = (None, None, CHOSEN)
+    scale = Node("index.Tensor", (Ref(0), (Ref(indices),)), {}, "float32", shape, "gate", ())
+    scaled = Node("mul.Tensor", (Ref(10), Ref(last)), {}, "float32", shape, "gate", ())
+    taps = {**here.taps, ("layers.0.gate[1]", 0): last + 1}
+    by_scale = Graph(here.inputs, here.parameters, here.constants, (*here.nodes, scale, scaled), taps)
+    honest = recording(run({}), "port")
+    turned = in_golden_order(by_scale, honest, recording(by_index(*BY_INDEX), "port"))
+    for name in BY_INDEX:
+        np.testing.assert_array_equal(turned[name, 0].values(), honest[name, 0].values())

@@ -70,6 +70,8 @@ def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int) -> bool:
     """Whether a node's result is in the order of a choice: each operand of its shape is, and it moves nothing."""
     if node.op == "getitem" and maker in node.reads:
         return True
+    if node.op.startswith("index.") and len(node.operands[1]) == 1:  # of a table: what it has for each expert
+        return bool(node.reads) and node.reads[-1] in ordered
     kernel = kernel_of(node.op)
     if kernel is None or (kernel.kind is not Kind.POINT and node.op.partition(".")[0] not in _KEEP):
         return False
