@@ -167,6 +167,7 @@ NAMED = [
     "deepseek_ocr2",
     "deepseek_v32",
     "deepseek_v4",
+    "diffusion_gemma",
     "dots3_note",
     "emu3",
     "ernie4_5_vl_moe",
