@@ -15,7 +15,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.edits.beside import changes_of
 from qwen3_parity.diagnosis.edits.edit import Around, Edit, numbers_of, opened
-from qwen3_parity.diagnosis.edits.region import Region
+from qwen3_parity.diagnosis.edits.region import Region, wide
 from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten import TRUTH, Numbers
@@ -87,11 +87,11 @@ class Recurrence:
         here, before = self._at(self.inputs, self.step), self._at(self.states, self.step - 1)
         states: Sequence[Array] = self._zeros
         if step:
-            states = [self._read(env, value) for value in self._at(self.states, step - 1)]
+            states = [wide(self._read(env, value)) for value in self._at(self.states, step - 1)]
         between = edit if isinstance(edit, Between) else None
         plain = self._plain(inputs) if (changes or between) and not step and numbers is TRUTH else None
         begun = between is None
-        tokens = [self.split(x, name, step) for x, name in zip(inputs, self.inputs, strict=True)]
+        tokens = [self.split(wide(x), name, step) for x, name in zip(inputs, self.inputs, strict=True)]
         for number, token in enumerate(zip(*tokens, strict=True)):
             values = {**self._start, **dict(zip((*here, *before), (*token, *states), strict=True))}
             order = self.body.order
@@ -144,7 +144,7 @@ class Recurrence:
     @cached_property
     def _start(self) -> Mapping[int, Any]:
         """What the ops of a token read and do not make: parameters, and what is alike in every token."""
-        return self.network.slices.start(self.body.leaves)
+        return {value: wide(x) for value, x in self.network.slices.start(self.body.leaves).items()}
 
     @property
     def _zeros(self) -> list[Array]:

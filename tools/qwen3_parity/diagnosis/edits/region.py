@@ -60,9 +60,7 @@ class Region:
     def base(self) -> dict[int, Any]:
         """Every value that the region reads or makes, without an edit."""
         with np.errstate(all="ignore"):
-            return self._run(
-                {}, TRUTH, {value: _wide(x) for value, x in self.network.slices.start(self.leaves).items()}
-            )
+            return self._run({}, TRUTH, {value: wide(x) for value, x in self.network.slices.start(self.leaves).items()})
 
     @cached_property
     def leaves(self) -> list[int]:
@@ -323,7 +321,8 @@ class Region:
             before = numbers.lifted(np.asarray(env[value]))
             self.work += before.size
             site, change = changes[value]
-            env[value] = change(Call(self, env, value, None, (before,), {}, numbers, site, original))
+            # As `base` has it: what runs again looks at no type.
+            env[value] = wide(change(Call(self, env, value, None, (before,), {}, numbers, site, original)))
             unchanged = unchanged and _equal(env[value], before)
         last = max(changes, default=0)
         for value in order:
@@ -347,7 +346,7 @@ class Region:
         return env
 
 
-def _wide(x: Any) -> Any:
+def wide(x: Any) -> Any:
     """Float64, where it is small enough to be so as long as the region lives."""
     return TRUTH.lifted(x) if isinstance(x, np.ndarray) and x.size < LARGE else x
 
