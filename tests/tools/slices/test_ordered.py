@@ -93,3 +93,41 @@ def test_weights_times_a_scale_of_each_expert_are_in_the_order_of_a_choice() -> 
     turned = in_golden_order(by_scale, honest, recording(by_index(*BY_INDEX), "port"))
     for name in BY_INDEX:
         np.testing.assert_array_equal(turned[name, 0].values(), honest[name, 0].values())
+
+
+def test_choices_that_are_marked_where_they_are_void_are_in_any_order() -> None:
+    """DeepSeek-V4's indexer gives -1 where it chose what no query may see yet."""
+    here = graph()
+    indices, last = here.taps["layers.0.gate[2]", 0], len(here.leaves) + len(here.nodes)
+    shape = (None, None, CHOSEN)
+    void = Node("ge.Scalar", (Ref(indices), EXPERTS // 2), {}, "bool", shape, "gate", ())
+    mark = Node("full_like.default", (Ref(indices), -1), {}, "int64", shape, "gate", ())
+    marked = Node("where.self", (Ref(last), Ref(last + 1), Ref(indices)), {}, "int64", shape, "gate", ())
+    taps = {key: value for key, value in here.taps.items() if key[0] not in BY_INDEX} | {(BY_INDEX[1], 0): last + 2}
+    by_mark = Graph(here.inputs, here.parameters, here.constants, (*here.nodes, void, mark, marked), taps)
+    expected = run({})["layers.0.gate[2]"]
+    expected = np.where(expected >= EXPERTS // 2, -1, expected)
+    assert (expected == -1).any() and (expected != -1).any()
+    mine, theirs = (recording({BY_INDEX[1]: values}, "port") for values in (expected[..., ::-1], expected))
+    assert (in_golden_order(by_mark, theirs, mine)[BY_INDEX[1], 0].values() == expected).all()
+
+
+def test_weights_that_were_normed_with_shared_experts_behind_them_are_in_any_order() -> None:
+    """Inkling's router puts its shared experts behind those it chose, and takes the first of them again."""
+    here = graph()
+    last = len(here.leaves) + len(here.nodes)
+    wide = (None, None, CHOSEN + 1)
+    both = Node("cat.default", ((Ref(10), Ref(9)), -1), {}, "float32", wide, "gate", ())
+    normed = Node("softmax.int", (Ref(last), -1), {}, "float32", wide, "gate", ())
+    part = Node("slice.Tensor", (Ref(last + 1), 2, 0, CHOSEN), {}, "float32", (None, None, CHOSEN), "gate", ())
+    taps = {**here.taps, ("layers.0.gate", 0): last + 1, ("layers.0.gate[1]", 0): last + 2}
+    shared = Graph(here.inputs, here.parameters, here.constants, (*here.nodes, both, normed, part), taps)
+    values, order = run({}), np.argsort(run({})["layers.0.gate[2]"], -1)
+    behind = values["layers.0.gate[1]"][..., :1]
+    mine, theirs = (
+        recording(turned | {"layers.0.gate": np.concatenate([turned["layers.0.gate[1]"], behind], -1)}, "port")
+        for turned in (values | {name: np.take_along_axis(values[name], order, -1) for name in BY_INDEX}, values)
+    )
+    back = in_golden_order(shared, theirs, mine)
+    for name in (*BY_INDEX, "layers.0.gate"):
+        np.testing.assert_array_equal(back[name, 0].values(), theirs[name, 0].values())

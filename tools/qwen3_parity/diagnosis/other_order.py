@@ -85,8 +85,12 @@ def _permuted(order: list[int]) -> tuple[int, ...] | None:
 
 def _distance(numbers: Array, expected: Array, judged: Array) -> float:
     """How far numbers are from a golden's where these count, in their size."""
-    difference, size = (np.asarray(x[judged], np.float64) for x in (numbers - expected, expected))
-    far = float(np.linalg.norm(difference) / max(np.linalg.norm(size), np.finfo(np.float64).tiny))
+    mine, theirs = (np.asarray(x[judged], np.float64) for x in (numbers, expected))
+    finite = np.isfinite(theirs)
+    if not np.array_equal(mine[~finite], theirs[~finite], equal_nan=True):
+        return np.inf
+    mine, theirs = mine[finite], theirs[finite]
+    far = float(np.linalg.norm(mine - theirs) / max(np.linalg.norm(theirs), np.finfo(np.float64).tiny))
     return far if np.isfinite(far) else np.inf
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from qwen3_spec.slices import chooser
 _KEEP = frozenset(
     {"view", "reshape", "_unsafe_view", "clone", "contiguous", "_to_copy", "to", "neg", "abs", "relu", "clamp"}
     | {"softmax", "_softmax", "gather", "getitem", "where", "masked_fill"}
+    | {"ge", "gt", "le", "lt", "eq", "ne", "logical_not", "logical_and", "logical_or"}
     | {"type_as", "alias", "detach", "lift_fresh_copy", "clamp_min", "maximum", "minimum"}
 )
 """Ops that leave the order of their operand's last axis, where the shape stays, beside those of single elements."""
@@ -24,29 +26,32 @@ def in_golden_order(graph: Graph, golden: Recording, candidate: Recording) -> Re
 
     Where the indices were not recorded, the largest number stands where the golden's largest does.
     """
-    makers = {maker: value for value in graph.taps.values() if (maker := _ordering(graph, value)) is not None}
     changed = dict[tuple[str, int], Tensor]()
-    for maker, indices in makers.items():
+    for maker, indices in _choices(graph):
         beside = [key for key in _beside(graph, maker, indices) if _alike(golden.get(*key), candidate.get(*key))]
         if not beside:
             continue
         chosen = [key for key in beside if graph.taps[key] == indices]
-        first = (chosen or beside)[0]
-        order = (_by_index if chosen else _by_rank)(candidate[first].values(), golden[first].values())
+        chosen = chosen or [key for key in beside if golden[key].array.dtype.kind in "iu"]  # indices, marked where void
+        first, width = (chosen or beside)[0], _node(graph, indices).shape[-1]
+        order = (_by_index if chosen else _by_rank)(*(run[first].values()[..., :width] for run in (candidate, golden)))
         if not (order == np.arange(order.shape[-1])).all():
             for key in beside:
-                item = candidate[key]
-                changed[key] = replace(item, array=np.take_along_axis(np.asarray(item.array), order, -1))
+                array = np.asarray(candidate[key].array).copy()
+                array[..., :width] = np.take_along_axis(array[..., :width], order, -1)
+                changed[key] = replace(candidate[key], array=array)
     return replace(candidate, tensors=[changed.get(item.key, item) for item in candidate]) if changed else candidate
 
 
-def _ordering(graph: Graph, value: int) -> int | None:
-    """The number of the `topk` over a last axis that chose these indices; None for any other value."""
-    maker = chooser(graph, value)
-    if maker is None or (node := _node(graph, maker)).op.partition(".")[0] != "topk":
-        return None
-    axis = node.operands[2] if len(node.operands) > 2 else node.named.get("dim", -1)
-    return maker if axis in (-1, len(_node(graph, value).shape) - 1) else None
+def _choices(graph: Graph) -> Iterator[tuple[int, int]]:
+    """The number of each `topk` over a last axis, and of the indices that it chose."""
+    for value, node in enumerate(graph.nodes, len(graph.leaves)):
+        if node.op != "getitem" or (maker := chooser(graph, value)) is None:
+            continue
+        choice = _node(graph, maker)
+        axis = choice.operands[2] if len(choice.operands) > 2 else choice.named.get("dim", -1)
+        if choice.op.partition(".")[0] == "topk" and axis in (-1, len(node.shape) - 1):
+            yield maker, value
 
 
 def _alike(expected: Tensor | None, actual: Tensor | None) -> bool:
@@ -57,26 +62,37 @@ def _alike(expected: Tensor | None, actual: Tensor | None) -> bool:
 
 
 def _beside(graph: Graph, maker: int, indices: int) -> list[tuple[str, int]]:
-    """The taps in the order of a choice along the last axis: its indices, their numbers, what comes of these."""
+    """The taps whose last axis begins in the order of a choice: its indices, their numbers, what comes of these."""
     shape, first = _node(graph, indices).shape, len(graph.leaves)
     ordered = {indices}
     for value, node in enumerate(graph.nodes[maker - first :], maker):
-        if node.shape == shape and _keeps(graph, node, ordered, maker):
+        if node.shape[:-1] == shape[:-1] and _keeps(graph, node, ordered, maker, shape[-1]):
             ordered.add(value)
     return [key for key, value in graph.taps.items() if value in ordered]
 
 
-def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int) -> bool:
-    """Whether a node's result is in the order of a choice: each operand of its shape is, and it moves nothing."""
-    if node.op == "getitem" and maker in node.reads:
+def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int, width: int | None) -> bool:
+    """Whether a node's result begins in the order of a choice: each operand of its shape does, and it moves nothing."""
+    op, last = node.op.partition(".")[0], len(node.shape) - 1
+    if op == "getitem" and maker in node.reads:
         return True
-    if node.op.startswith("index.") and len(node.operands[1]) == 1:  # of a table: what it has for each expert
+    if op == "cat":  # shared experts behind those that were chosen
+        return node.reads[0] in ordered and node.operands[1:] in ((-1,), (last,))
+    if op == "slice":
+        return node.reads[0] in ordered and node.operands[1] in (-1, last) and node.operands[2:4] == (0, width)
+    if op == "index" and len(node.operands[1]) == 1:  # of a table: what it has for each expert
         return bool(node.reads) and node.reads[-1] in ordered
     kernel = kernel_of(node.op)
-    if kernel is None or (kernel.kind is not Kind.POINT and node.op.partition(".")[0] not in _KEEP):
+    if kernel is None or (kernel.kind is not Kind.POINT and op not in _KEEP):
         return False
     alike = [read for read in node.reads if (source := graph.node(read)) is not None and source.shape == node.shape]
+    alike = [read for read in alike if not _same_everywhere(graph, read)]
     return not ordered.isdisjoint(node.reads) and all(read in ordered for read in alike)
+
+
+def _same_everywhere(graph: Graph, value: int) -> bool:
+    """Whether a value is a number at all places, which stand in any order."""
+    return _node(graph, value).op.partition(".")[0] in {"full", "full_like", "zeros_like", "ones_like"}
 
 
 def _node(graph: Graph, value: int) -> Node:
