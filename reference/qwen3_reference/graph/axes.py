@@ -13,6 +13,10 @@ Shapes = Mapping[Key, tuple[int, ...]]
 _KEYS = (".key", ".value", ".keys", ".values", "cross_keys", "cross_values")
 """Ends of the names of what attention reads, `[batch, heads, key, channel]`: a window may cut it to a fixed length."""
 
+_SEVERAL = "several_rows"
+"""Every position several times, in an order that shapes leave open."""
+_ALIKE = 1e-2
+
 
 def shapes_of(values: Mapping[Key, torch.Tensor]) -> dict[Key, tuple[int, ...]]:
     """The shape of every tap."""
@@ -57,6 +61,44 @@ def _axes(
             axes.append("channel")
         elif longer[place] == size:
             axes.append("batch" if size == batch else "channel")
+        elif size in rows:
+            axes.append("row")
         else:
-            axes.append("row" if size in rows else "channel")
+            several = any(size % count == 0 and size // count * count // batch == wider[place] - size for count in rows)
+            axes.append(_SEVERAL if several else "channel")
     return axes
+
+
+def in_order(
+    axes: Mapping[Key, list[str]],
+    run: Mapping[Key, torch.Tensor],
+    wider: Mapping[Key, torch.Tensor],
+    batch: int,
+    lengths: frozenset[int],
+) -> dict[Key, list[str]]:
+    """The axes with each that has every position several times by its order, which the same with a row before it shows.
+
+    "copied_row": all positions behind each other, once for each expert. "split_row": a position's parts together, as
+    its heads. An axis in neither order is "channel".
+    """
+
+    def ordered(key: Key, place: int) -> str:
+        fewer, more = (runs[key].movedim(place, 0).double() for runs in (run, wider))
+        added = len(more) - len(fewer)
+        if _near(more[added:], fewer):
+            return "split_row"
+        for length in (length for length in (*lengths, 1) if added % length == 0):
+            copies = added // length
+            if _near(more.reshape(copies, batch + 1, length, -1)[:, 1:], fewer.reshape(copies, batch, length, -1)):
+                return "copied_row"
+        return "channel"
+
+    return {
+        key: [ordered(key, place) if name == _SEVERAL else name for place, name in enumerate(names)]
+        for key, names in axes.items()
+    }
+
+
+def _near(actual: torch.Tensor, expected: torch.Tensor) -> bool:
+    """Whether two are the same but for what a batch of another size rounds otherwise."""
+    return bool((actual - expected).norm() <= _ALIKE * expected.norm())

@@ -11,6 +11,7 @@ import numpy as np
 from qwen3_golden import Array, Recording, pb
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import draws
+from qwen3_spec.cells import ROWS
 from qwen3_spec.graph import Graph
 from qwen3_spec.slices import Slices, chosen
 
@@ -70,6 +71,6 @@ def _error(item: _Recorded, actual: Array, truth: Array) -> _Error:
     # A mask's infinities are equal, and have no difference.
     errors = np.subtract(actual, truth, out=np.zeros(truth.shape), where=item.counts & (actual != truth))
     squares = np.square(errors)
-    across = tuple(place for place, axis in enumerate(item.axes) if axis not in ("batch", "query", "row"))
+    across = tuple(place for place, axis in enumerate(item.axes) if axis not in ("batch", "query", *ROWS))
     rows = squares.sum(across) / np.maximum(item.counts.sum(across), 1)
     return _Error(*(math.sqrt(float(square)) for square in (squares.sum() / count, squares.max(), rows.max())))

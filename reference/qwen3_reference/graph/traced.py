@@ -15,7 +15,7 @@ from torch import nn
 
 from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
-from qwen3_reference.graph.axes import axes_of, shapes_of
+from qwen3_reference.graph.axes import axes_of, in_order, shapes_of
 from qwen3_reference.graph.export import exported
 from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.reason import short
@@ -47,11 +47,12 @@ def traced(model: nn.Module, inputs: Inputs, steps: tuple[int, ...]) -> Traced:
     """
     values, named = run(model, inputs, steps), {f"input.{name}": value for name, value in inputs.items()}
     first, (batch, lengths) = {(name, 0): value for name, value in named.items()}, _sizes(inputs, steps)
-    shapes = [shapes_of(first | values)]
+    grown, shapes = list[Mapping[Key, torch.Tensor]](), [shapes_of(first | values)]
     for variant, cut in ((wider(inputs), steps), (longer(inputs), (steps[0] + 1, *steps[1:]))):
-        variant_values = {(f"input.{name}", 0): value for name, value in variant.items()}
-        shapes.append(shapes_of(variant_values | run(model, variant, cut)))
+        grown.append({(f"input.{name}", 0): value for name, value in variant.items()} | run(model, variant, cut))
+        shapes.append(shapes_of(grown[-1]))
     axes = axes_of(shapes[0], shapes[1], shapes[2], batch, lengths)
+    axes = in_order(axes, first | values, grown[0], batch, lengths)
     graph, dtype = _graph(model, inputs, steps, values)
     return Traced(values, axes, graph, dtype)
 

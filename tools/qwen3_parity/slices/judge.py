@@ -13,12 +13,13 @@ from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_spec import cells
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.aten.noise import holds
 from qwen3_spec.graph import Node, Ref
 from qwen3_spec.slices import chooser
 
-ROWS = frozenset({"batch", "query", "row"})
+ROWS = frozenset({"batch", "query", *cells.ROWS})
 """The axes of a tap that its rows are counted along: a position of a batch row."""
 _MOST_OPS = 4
 _HIDDEN = -1e30

@@ -73,21 +73,27 @@ def _beside(graph: Graph, maker: int, indices: int) -> list[tuple[str, int]]:
 
 def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int, width: int | None) -> bool:
     """Whether a node's result begins in the order of a choice: each operand of its shape does, and it moves nothing."""
-    op, last = node.op.partition(".")[0], len(node.shape) - 1
+    op = node.op.partition(".")[0]
     if op == "getitem" and maker in node.reads:
         return True
-    if op == "cat":  # shared experts behind those that were chosen
-        return node.reads[0] in ordered and node.operands[1:] in ((-1,), (last,))
-    if op == "slice":
-        return node.reads[0] in ordered and node.operands[1] in (-1, last) and node.operands[2:4] == (0, width)
-    if op == "index" and len(node.operands[1]) == 1:  # of a table: what it has for each expert
-        return bool(node.reads) and node.reads[-1] in ordered
+    if op in ("cat", "slice", "index"):
+        return _joins(node, op, ordered, width)
     kernel = kernel_of(node.op)
     if kernel is None or (kernel.kind is not Kind.POINT and op not in _KEEP):
         return False
     alike = [read for read in node.reads if (source := graph.node(read)) is not None and source.shape == node.shape]
     alike = [read for read in alike if not _same_everywhere(graph, read)]
     return not ordered.isdisjoint(node.reads) and all(read in ordered for read in alike)
+
+
+def _joins(node: Node, op: str, ordered: set[int], width: int | None) -> bool:
+    """Whether a node puts more behind an order, takes the beginning of it, or what a table has for each expert."""
+    last = len(node.shape) - 1
+    if op == "cat":  # shared experts behind those that were chosen
+        return node.reads[0] in ordered and node.operands[1:] in ((-1,), (last,))
+    if op == "slice":
+        return node.reads[0] in ordered and node.operands[1] in (-1, last) and node.operands[2:4] == (0, width)
+    return len(node.operands[1]) == 1 and bool(node.reads) and node.reads[-1] in ordered
 
 
 def _same_everywhere(graph: Graph, value: int) -> bool:

@@ -14,7 +14,7 @@ _POSITIONS = ("query", "key", "row", "total", "new")
 _WORDS = {
     "batch": ("batch row", "batch rows"),
     "query": ("position", "positions"),
-    "row": ("row", "rows"),
+    **dict.fromkeys(("row", "copied_row", "split_row"), ("row", "rows")),
     "channel": ("channel", "channels"),
     "heads": ("head", "heads"),
     "kv_heads": ("kv head", "kv heads"),
