@@ -44,14 +44,14 @@ class Judge:
         }
         return cls(read(path), weights, folder, seconds)
 
-    def recorded(self, model: Any, run: Callable[[], object]) -> Recording:
-        """What a run of a model gives, by its modules' outputs alone: no inner values of attention, no caches."""
+    def recorded(self, model: Any, run: Callable[[], object], *, whole: bool = False) -> Recording:
+        """What a run of a model gives, by its modules' outputs; with attention's inner values and caches where `whole`."""
         place = self.folder / "recorded.pb"
         # What an implementation does not show is left out in words.
         with catch_warnings(action="ignore"), qwen3_parity.record(model, self.golden.source, path=place) as recorder:
             run()
         every = read(fspath(recorder))
-        return replace(every, tensors=[item for item in every if not self._is_inside(item.key)])
+        return every if whole else replace(every, tensors=[item for item in every if not self._is_inside(item.key)])
 
     def _is_inside(self, key: tuple[str, int]) -> bool:
         return key[0].startswith("cache.") or key in self._inside

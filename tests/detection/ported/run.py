@@ -26,12 +26,14 @@ from qwen3_parity.diagnosis.explained import REFERENCE, Explained
 from qwen3_parity.slices.network import network
 
 LEVELS: Mapping[str, re.Pattern[str]] = {
+    "all": re.compile(""),
     "modules": re.compile(""),
     "layers": re.compile(
         r"(input\..*|logits|lm_head|((?!layers?\.|h\.)\w+\.)*(embed\w*|\w*norm\w*|(layers?|h)\.\d+))(\[\d+\])?$"
     ),
+    "logits": re.compile(r"(input\..*|logits)$"),
 }
-"""The names of the taps that are recorded."""
+"""The names of the taps that are recorded; what no module gives, as attention's values and caches, in "all" alone."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def judged(row: Row, level: str) -> Judged:
         with substituted(row):
             model = anew(run)
             gap = run.gap(run.run(model))
-            whole = judge.recorded(model, lambda: run.run(model))
+            whole = judge.recorded(model, lambda: run.run(model), whole=level == "all")
         return _said(row, level, gap, judge, _thinned(whole, level), model)
     except Exception as error:  # whatever it is, the other rows go on
         return Judged(row.name, level, gap, failure=f"{type(error).__name__}: {error}")
