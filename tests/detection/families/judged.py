@@ -45,7 +45,7 @@ class Judge:
         return cls(read(path), weights, folder, seconds)
 
     def recorded(self, model: Any, run: Callable[[], object], *, whole: bool = False) -> Recording:
-        """What a run of a model gives, by its modules' outputs; with attention's inner values and caches where `whole`."""
+        """What a run of a model gives, by modules alone; with attention's inner values and caches where `whole`."""
         place = self.folder / "recorded.pb"
         # What an implementation does not show is left out in words.
         with catch_warnings(action="ignore"), qwen3_parity.record(model, self.golden.source, path=place) as recorder:
