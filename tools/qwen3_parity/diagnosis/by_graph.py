@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -22,10 +22,11 @@ from qwen3_parity.diagnosis.edits.search import ENOUGH, Searched
 from qwen3_parity.diagnosis.edits.words import model_line
 from qwen3_parity.diagnosis.elsewhere import Elsewhere
 from qwen3_parity.diagnosis.explained import REFERENCE, Explained, certain, outranked
-from qwen3_parity.diagnosis.explanation import LAYER, Explanation, where_made
+from qwen3_parity.diagnosis.explanation import Explanation, where_made
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
+from qwen3_parity.diagnosis.from_behind import View, from_behind, views
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.other_order import in_right_order
@@ -36,6 +37,7 @@ from qwen3_parity.diagnosis.right_alone import meaning_of_graph
 from qwen3_parity.diagnosis.right_as_held import ALL, all_as_held, right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
+from qwen3_parity.diagnosis.wrong_places import by_place, passing_values
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.match import several
 from qwen3_parity.slices.axes import axes_of
@@ -78,7 +80,7 @@ def diagnose_by_graph(
     weights = judged.weights
     verdicts = replace(judged.verdicts, contract=contract_of(golden))
     with threadpool_limits(1, user_api="blas"):  # the products are small
-        places = [fault for fault, _ in _by_place(judged.alone)]
+        places = [fault for fault, _ in by_place(judged.alone)]
         held = search.or_else(lambda: all_as_held(judged, weights) if places else None, None, "the loaded weights")
         is_all = held is not None and held.is_all
         elsewhere = list[Misplaced]()
@@ -150,11 +152,6 @@ def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[st
     return [parameter for parameter in every if parameter.name in read]
 
 
-def pattern(name: str) -> str:
-    """A tap's name with the number of its layer left open."""
-    return LAYER.sub("{layer}", name, count=1)
-
-
 class _Place(NamedTuple):
     """A wrong place: its fault, its wrong taps, and the edits that explain it."""
 
@@ -163,26 +160,14 @@ class _Place(NamedTuple):
     searched: Searched
 
 
-def _by_place(alone: Sequence[Alone], cleared: Collection[Key] = ()) -> Iterator[tuple[Fault, list[Alone]]]:
-    """Each place with a wrong tap that is not `cleared`, and those taps."""
-    groups = dict[str, list[Alone]]()
-    for part in alone:
-        if not part.verdict.reason and (part.verdict.name, part.verdict.step) not in cleared:
-            groups.setdefault(pattern(part.verdict.name), []).append(part)
-    for place, parts in groups.items():
-        if wrong := [part for part in parts if not part.verdict.passed]:
-            passing = tuple(part.verdict for part in parts if part.verdict.passed)
-            yield Fault(place, (), tuple(part.verdict for part in wrong), passing), wrong
-
-
 def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
     """The faults with what explains them; nothing is looked for where `until` is None."""
     network = judged.network
     if network is None:
         return []
-    passed = _passed(judged.alone, network)
+    passed, behind = passing_values(judged.alone, network), views(judged)
     places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
-    for fault, wrong in _by_place(judged.alone, {key for each in elsewhere for key in each.cleared}):
+    for fault, wrong in by_place(judged.alone, {key for each in elsewhere for key in each.cleared}):
         place = fault.place
         taps = frozenset(network.graph.taps[part.verdict.name, part.verdict.step] for part in wrong)
         if taps in values:  # another name of the same values
@@ -194,7 +179,7 @@ def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequen
         searched = Searched()
         if until is not None:
             most = max(until - work, until // _LEAST)
-            searched = _searched(fault, network, list(known.values()), search, passed, most)
+            searched = _here_or_behind(fault, network, list(known.values()), search, passed, behind, most)
         work += searched.work
         past = [longer for x in searched.fitting if (longer := with_past(x.edit, network)) is not None]
         if past:
@@ -208,6 +193,24 @@ def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequen
     ]
 
 
+def _here_or_behind(
+    fault: Fault,
+    network: Network,
+    known: Sequence[Edit],
+    search: Search,
+    passed: Collection[int],
+    behind: Sequence[View],
+    most: int,
+) -> Searched:
+    """What explains a place by its own ops, or else by fewer taps, in counted work of `most` together."""
+
+    def by_fewer(place: Fault, view: Network, passing: Collection[int], work: int) -> Searched:
+        return _searched(place, view, known, search, passing, max(most - work, most // _LEAST))
+
+    searched = _searched(fault, network, known, search, passed, most)
+    return searched if searched.fitting else from_behind(fault, searched, behind, by_fewer)
+
+
 def _in_all_steps(
     fault: Fault, network: Network, searched: Searched, past: Sequence[Edit], search: Search, passed: Collection[int]
 ) -> Searched:
@@ -215,12 +218,6 @@ def _in_all_steps(
     longer = _searched(fault, network, past, search, passed, new=False)
     better = bool(longer.fitting) and longer.fitting[0].said.reproduced > searched.fitting[0].said.reproduced
     return replace(searched, fitting=longer.fitting, stopped=False) if better else searched
-
-
-def _passed(alone: Sequence[Alone], network: Network) -> frozenset[int]:
-    """The values of taps that were judged and are right by themselves."""
-    verdicts = (part.verdict for part in alone if not part.verdict.reason and part.verdict.passed)
-    return frozenset(network.graph.taps[verdict.name, verdict.step] for verdict in verdicts)
 
 
 def _searched(
