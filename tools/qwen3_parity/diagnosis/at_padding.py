@@ -10,7 +10,7 @@ from qwen3_golden import Array, Recording, Tensor
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.check import Judged
 from qwen3_parity.slices.judge import Alone, in_units, judge
-from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 
 _MASK = "input.attention_mask"
@@ -73,7 +73,7 @@ def _moves(part: Alone, first: tuple[str, int], network: Network) -> bool:
     mended = np.where(counted(golden[key], golden), slices.value(value), slices.recorded[value])
     before, after = slices.value(target), slices.value(target, instead={value: mended})
     counts = _real(golden[first], golden)
-    dtype = DTYPES[network.candidate[first].info.dtype] if network.narrow else "float32"
+    dtype = network.dtype(network.candidate[first])
     unit = slices.unit(target, before, np.ones(before.shape, bool), dtype)
     return bool((in_units(after, before, unit, counts) > headroom("slice").max).any())
 

@@ -12,7 +12,7 @@ from qwen3_golden import Array, Tensor, pb
 from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
 from qwen3_parity.judge.tap_verdict import last_rows_of
-from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_parity.slices.network import Network
 from qwen3_spec import cells
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.aten.noise import holds
@@ -87,7 +87,7 @@ def _rounded_to(
             return None
     elif network.half and not network.is_of_half_precision and holds(numbers, network.half).all():
         return network.half  # it may be stored wider than it is
-    return DTYPES[item.info.dtype]
+    return network.dtype(item)
 
 
 def in_few_bits(numbers: Array, golden: Array) -> bool:

@@ -42,6 +42,10 @@ class Network:
         """The number of a tap's value."""
         return self.graph.taps[item.key]
 
+    def dtype(self, item: Tensor) -> str:
+        """The type whose rounding units a tap is judged by: its own in a narrow run; indices have none."""
+        return DTYPES.get(item.info.dtype, "float32") if self.narrow else "float32"
+
     def parameters_of(self, values: Iterable[int]) -> list[str]:
         """The parameters that values read beside the nearest recorded ones, in the graph's order."""
         nodes = (self.graph.node(node) for value in values for node in self.slices.order(value))

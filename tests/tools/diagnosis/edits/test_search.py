@@ -257,3 +257,14 @@ def test_what_would_spoil_a_right_tap_of_another_place_comes_behind_what_would_n
         changed[keys, step] = np.concatenate([whole[keys, 0].values(), *newest], 2)
     ends = *(f"{attention}.{name}" for name in ("q_proj", "k_proj", "q_norm", "k_norm", "query")), keys
     assert by_taps.first_of(case, changed, ends).startswith("edit.left_out: leaves line ")
+
+
+def test_of_half_precision_taps_of_indices_are_looked_at_beside_a_wrong_one() -> None:
+    """A recording of experts has chosen indices, which have no rounding unit."""
+    case, tap = "model/qwen3_moe_bfloat16", ("model.layers.1.self_attn.q_norm", 0)
+    whole = by_taps.golden(case)
+    before = [item for item in whole if not item.info.step]
+    before = before[: [item.key for item in before].index(tap)]
+    wrong = replace(whole[tap], array=whole[tap].array[..., ::-1])
+    diagnosis = diagnose(whole, replace(whole, tensors=[*before, wrong]), by_taps.weights(case), partial=True)
+    assert diagnosis.faults and not diagnosis.failures

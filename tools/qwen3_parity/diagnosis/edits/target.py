@@ -18,7 +18,7 @@ from qwen3_parity.judge.indices import ranges
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.judge import in_units, measure, share_of
-from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 
 _NEAR = 2e-3
@@ -274,7 +274,7 @@ def target(network: Network, name: str, step: int) -> Target | None:
     if actual.dtype.kind == "f":
         actual = actual.astype(np.float64)
         counts = counts & np.isfinite(actual)
-    dtype = DTYPES[expected.info.dtype] if network.narrow else "float32"
+    dtype = network.dtype(expected)
     region = Region(network, value, (name, step))
     if region.node(value) is None:
         return None

@@ -14,7 +14,7 @@ from qwen3_parity.diagnosis.findings.wrong_tap import Key, WrongTap, in_float64
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.judge import Alone
-from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.slices import chooser
 
@@ -33,7 +33,7 @@ def wrong_tap(alone: Alone, network: Network) -> WrongTap | None:
     truth, judged = network.slices.value(value), counted(item, network.golden)
     unit = None
     if truth.dtype.kind == "f":
-        unit = network.slices.unit(value, truth, judged, DTYPES[item.info.dtype] if network.narrow else "float32")
+        unit = network.slices.unit(value, truth, judged, network.dtype(item))
     most = headroom("slice", "narrow" if network.narrow else "").max
     order = network.graph.taps
     names = {number: tap for tap, number in order.items()}

@@ -10,7 +10,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, ends_of, spread
 from qwen3_parity.mistakes.parameters import held_rows, loaded
-from qwen3_parity.slices.network import DTYPES, Network
+from qwen3_parity.slices.network import Network
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import ROUNDOFF
 from qwen3_spec.graph import Ref
@@ -103,7 +103,7 @@ def _rows(
         x = slices.recorded[here.x] if here.x in slices.recorded else slices.value(here.x)
         noise = np.zeros(actual.shape)
         if noisy:
-            dtype = DTYPES[item.info.dtype] if network.narrow else "float32"
+            dtype = network.dtype(item)
             noise = slices.unit(value, slices.value(value), counts, dtype)
         y = np.asarray(actual, np.float64).reshape(-1, outputs)
         x = np.asarray(x, np.float64).reshape(len(y), -1)
