@@ -22,6 +22,8 @@ from qwen3_reference.quiet import quiet
 Settings = Mapping[str, Any]
 
 VOCABULARY = 61
+BINS, FRAMES = 8, 32
+"""Of sound's features: how many numbers there are at a time, and how many times."""
 _WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
 _WIDE_HEADS = 8, 12
 _TURNED_HEADS = 4
@@ -62,6 +64,9 @@ _SIZES: Settings = {
     **dict.fromkeys(("local_attention", "window_size", "attention_chunk_size", "local_radius"), 4),
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
+    **dict.fromkeys(("num_mel_bins", "input_feat_per_channel"), BINS),
+    "max_source_positions": FRAMES // 2,  # behind convolutions of which one goes by two
+    "conv_channels": _INNER,
     "time_step_rank": 2,
     **dict.fromkeys(("attn_layer_period", "expert_layer_period"), 2),
     **dict.fromkeys(("attn_layer_offset", "expert_layer_offset"), 1),

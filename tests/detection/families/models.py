@@ -276,6 +276,13 @@ NAMED = [
     "longt5",
     "t5gemma",
     "nllb-moe",
+    "musicgen",
+    "pop2piano",
+    "whisper",
+    "moonshine",
+    "speech_to_text",
+    "canary",
+    "cohere_asr",
 ]
 """Families of which nothing stands here but transformers' name, in the sizes of `capture --tiny`: decoders, encoders,
 encoder–decoders.
