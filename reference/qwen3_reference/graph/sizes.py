@@ -49,6 +49,7 @@ _SIZES: Settings = {
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
     **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "num_shared_experts", "n_shared_experts"), 1),
+    "zero_expert_num": 4,
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),

@@ -16,6 +16,7 @@ from torch import nn
 from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
 from qwen3_reference.graph.axes import axes_of, shapes_of
+from qwen3_reference.graph.dense import AllShown
 from qwen3_reference.graph.export import exported
 from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.reason import short
@@ -111,7 +112,7 @@ def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: t
     auto = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO) for name, value in inputs.items()}
     places = [int(value.max()) + 1 for name, value in inputs.items() if name.endswith("position_ids")]
     longest = max(*sides(inputs).values(), *places, 0)
-    with watched(module, taps), unstretched(module, longest), warnings.catch_warnings():
+    with watched(module, taps), unstretched(module, longest), AllShown(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
         sizes = (auto,) if free else None
         root = MODEL if module is inside(module) else f"{MODEL}.{MODEL}"

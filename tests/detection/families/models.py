@@ -283,6 +283,8 @@ NAMED = [
     "speech_to_text",
     "canary",
     "cohere_asr",
+    "longcat_flash",
+    "step3p7",
 ]
 """Families of which nothing stands here but transformers' name, in the sizes of `capture --tiny`: decoders, encoders,
 encoder–decoders.
