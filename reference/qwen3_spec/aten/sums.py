@@ -122,10 +122,15 @@ def vector_norm(
     *,
     dtype: str | None = None,
 ) -> Array:
-    """The root of the sum of squares over axes, all of them where none is named; raises for a norm of another order."""
-    if order != 2:
-        raise ValueError("a vector's norm is of order 2 alone")
+    """The root of the sum of squares over axes, all of them where none is named, or of order 1 the sum of magnitudes.
+
+    Raises for a norm of another order.
+    """
+    if order not in (1, 2):
+        raise ValueError("a vector's norm is of order 1 or 2 alone")
     x = _as(numbers, x, dtype)
+    if order == 1:
+        return numbers.sum(np.abs(x), _axes(x, dims), keepdims=keepdim)
     return np.asarray(np.sqrt(numbers.sum(numbers.rounded(x * x), _axes(x, dims), keepdims=keepdim)))
 
 

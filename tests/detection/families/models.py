@@ -285,9 +285,10 @@ NAMED = [
     "cohere_asr",
     "longcat_flash",
     "step3p7",
+    "switch_transformers",
 ]
 """Families of which nothing stands here but transformers' name, in the sizes of `capture --tiny`: decoders, encoders,
-encoder–decoders.
+encoder–decoders, those that hear, and experts in a loop.
 """
 
 HEADS: Mapping[str, str] = {

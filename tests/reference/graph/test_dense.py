@@ -17,17 +17,19 @@ class Loop(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.router, self.parts = nn.Linear(3, 4), nn.ModuleList([nn.Linear(3, 3) for _ in range(4)])
+        self.router, self.parts = nn.Linear(3, 4), nn.ModuleDict({f"part_{n}": nn.Linear(3, 3) for n in range(4)})
+        self.scales = nn.Parameter(torch.tensor([0.5, 2.0, 3.0, 0.7]))
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         weights, chosen = torch.topk(self.router(x).softmax(-1), 2, dim=-1)
         mask = nn.functional.one_hot(chosen, num_classes=5).permute(2, 1, 0)
         total = torch.zeros_like(x)
         for number in torch.greater(mask.sum(dim=(-1, -2)), 0).nonzero():
+            places, tokens = torch.where(mask[number[0]])
+            scale = self.scales[number[0]]  # of the fifth class there is none
             if number[0] == 4:
                 continue
-            places, tokens = torch.where(mask[number[0]])
-            y = self.parts[int(number.item())](x[tokens]) * weights[tokens, places, None]
+            y = self.parts[f"part_{number[0]}"](x[tokens]) * scale * weights[tokens, places, None]
             total.index_add_(0, tokens, y)
         return total
 
@@ -37,9 +39,9 @@ def test_a_loop_of_experts_is_a_graph_that_computes_every_choice() -> None:
     loop = Loop().double().requires_grad_(False)
     x, others = torch.randn(5, 3).double(), torch.randn(5, 3).double()
     with AllShown():
-        graph = exported(loop, (x,))
+        graph = exported(loop, (x,), ({0: torch.export.Dim.AUTO},))
     parameters = {name: value.numpy() for name, value in loop.named_parameters()}
-    for tokens in (x, others, x[:1].expand(5, 3)):
+    for tokens in (x, others, others[:3], x[:1].expand(7, 3)):
         values = graph.run(graph.leaf_values({graph.inputs[0]: tokens.numpy(), **parameters}))
         (result,) = graph.taps.values()
         np.testing.assert_allclose(values[result], loop(tokens).numpy(), rtol=1e-12, atol=1e-13)

@@ -608,7 +608,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "mean": (over(), aten.mean),
     "var": (variances(), aten.var),
     "linalg_vector_norm": (
-        st.builds(lambda call: ([call[0][0], 2, *call[0][1:]], {}), over(FINITE)),
+        st.builds(lambda call, order: ([call[0][0], order, *call[0][1:]], {}), over(FINITE), st.sampled_from((1, 2))),
         aten.linalg_vector_norm,
     ),
     "softmax _softmax": (along(), torch.softmax),
