@@ -21,6 +21,7 @@ from qwen3_reference.versions import refuse_unsupported
 
 _HEADS = (
     ("MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING", True),
+    ("MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING", True),
     ("MODEL_FOR_MASKED_LM_MAPPING", False),
     ("MODEL_FOR_CAUSAL_LM_MAPPING", False),
 )
@@ -41,11 +42,13 @@ def model_class(config: Any) -> Any:
         if type(config) in mapping and bool(config.is_encoder_decoder) == merges:
             return mapping[type(config)]
     kind = type(config).__name__.removesuffix("Config").removesuffix("Text")
-    if isinstance(named := getattr(transformers, f"{kind}ForCausalLM", None), type):
+    named = getattr(transformers, f"{kind}ForCausalLM", None)
+    if getattr(named, "config_class", None) is type(config):
         return named  # of a part that transformers has no table for, as Mllama's text
     mapping = modeling_auto.MODEL_MAPPING
-    if type(config) in mapping:
-        return mapping[type(config)]
+    bare: Any = mapping.get(type(config), None)
+    if bare is not None and (not parts or bare.config_class is type(config)):
+        return bare  # and not the decoder of a whole, as MusicGen's
     if parts:
         return parts[max(parts, key=_with_head)]
     raise ParityError(

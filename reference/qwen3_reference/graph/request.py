@@ -15,6 +15,8 @@ from qwen3_reference.graph.steps import generates
 
 Inputs = Mapping[str, torch.Tensor]
 """Tensors by the forward's argument names, of the whole length."""
+FEATURES = ("input_features", "input_values")
+"""What a model hears, whose length counts nothing that a decoder reads."""
 _FIRST = ("decoder_input_ids", "decoder_inputs_embeds", "input_ids", "inputs_embeds")
 
 
@@ -97,8 +99,10 @@ def wider(inputs: Inputs) -> dict[str, torch.Tensor]:
 
 
 def longer(inputs: Inputs) -> dict[str, torch.Tensor]:
-    """The same with the first position once more, on both sides of an encoder–decoder."""
-    extended = {name: _again(value, query_axis(name, value)) for name, value in inputs.items()}
+    """The same with the first position once more, on both sides of an encoder–decoder; sound is as long as it is."""
+    extended = {
+        name: value if name in FEATURES else _again(value, query_axis(name, value)) for name, value in inputs.items()
+    }
     square = [name for name, value in inputs.items() if value.ndim == 4]
     return extended | {name: _again(extended[name], 2) for name in square}
 

@@ -51,6 +51,22 @@ def unstretched(model: nn.Module, length: int) -> Iterator[None]:
             rope.rope_type = kind
 
 
+@contextmanager
+def unmoved() -> Iterator[None]:
+    """Inside, a module that is asked to be of the type that it has stays as it is: an export moves no parameter."""
+    plain = nn.Module.to
+
+    def to(module: nn.Module, *args: Any, **named: Any) -> nn.Module:
+        stays = len(args) == 1 and not named and {parameter.dtype for parameter in module.parameters()} == {args[0]}
+        return module if stays else plain(module, *args, **named)
+
+    nn.Module.to = to  # type: ignore[assignment, method-assign]
+    try:
+        yield
+    finally:
+        nn.Module.to = plain  # type: ignore[method-assign]
+
+
 class _InOrder(set[Any]):
     """A set that is gone through in the same order in every process."""
 

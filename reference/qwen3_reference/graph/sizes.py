@@ -22,6 +22,8 @@ from qwen3_reference.quiet import quiet
 Settings = Mapping[str, Any]
 
 VOCABULARY = 61
+BINS, FRAMES = 8, 32
+"""Of sound's features: how many numbers there are at a time, and how many times."""
 _WIDTH, _HEADS, _KEY_HEADS, _INNER, _EXPERT = 24, 6, 2, 40, 16
 _WIDE_HEADS = 8, 12
 _TURNED_HEADS = 4
@@ -37,16 +39,18 @@ _SIZES: Settings = {
     **dict.fromkeys(("num_attention_heads", "n_head", "n_heads", "encoder_attention_heads"), _HEADS),
     **dict.fromkeys(("decoder_attention_heads", "num_heads", "swa_num_attention_heads"), _HEADS),
     **dict.fromkeys(("num_encoder_attention_heads", "num_decoder_attention_heads"), _HEADS),
-    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "swa_num_key_value_heads"), _KEY_HEADS),
+    **dict.fromkeys(("num_key_value_heads", "num_kv_heads", "kv_n_heads", "swa_num_key_value_heads"), _KEY_HEADS),
     **dict.fromkeys(("head_dim", "d_kv", "qk_head_dim", "swa_head_dim"), 10),
     "d_head": _WIDTH // _HEADS,
     **dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_sequence_length"), 64),
     **dict.fromkeys(("rms_norm_eps", "layer_norm_eps", "layer_norm_epsilon", "norm_eps"), 1e-5),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 12),
-    **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k"), 3),
+    **dict.fromkeys(("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k", "moe_top_k"), 3),
     **dict.fromkeys(("moe_intermediate_size", "expert_ffn_hidden_size"), _EXPERT),
     **dict.fromkeys(("shared_expert_intermediate_size", "shared_intermediate_size"), 32),
+    **dict.fromkeys(("num_sparse_encoder_layers", "num_sparse_decoder_layers"), 1),
     **dict.fromkeys(("first_k_dense_replace", "num_dense_layers", "num_shared_experts", "n_shared_experts"), 1),
+    "zero_expert_num": 4,
     **dict.fromkeys(("q_lora_rank", "kv_lora_rank"), 8),
     **dict.fromkeys(("qk_rope_head_dim", "rotary_dim"), 4),
     **dict.fromkeys(("qk_nope_head_dim", "v_head_dim", "swa_v_head_dim"), 6),
@@ -62,6 +66,9 @@ _SIZES: Settings = {
     **dict.fromkeys(("local_attention", "window_size", "attention_chunk_size", "local_radius"), 4),
     **dict.fromkeys(("patch_size", "mm_tokens_per_image"), 4),
     **dict.fromkeys(("image_size", "hidden_size_per_layer_input"), 8),
+    **dict.fromkeys(("num_mel_bins", "input_feat_per_channel"), BINS),
+    "max_source_positions": FRAMES // 2,  # behind convolutions of which one goes by two
+    "conv_channels": _INNER,
     "time_step_rank": 2,
     **dict.fromkeys(("attn_layer_period", "expert_layer_period"), 2),
     **dict.fromkeys(("attn_layer_offset", "expert_layer_offset"), 1),
@@ -91,6 +98,7 @@ experts need more than one; a state's heads are shared out to two."""
 _ONE_GROUP: Settings = {key: 1 for sizes in _GROUPS.values() for key in sizes}
 _LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_decoder_layers", "encoder_layers")
 _DEPTHS = (*_LAYERS, "decoder_layers")
+_PERIODS = ("encoder_sparse_step", "decoder_sparse_step")
 _FEWEST, _MOST = 2, 4
 _OF_A_KIND, _FILLED = "layers of a kind", "what is None is filled in"
 """How many there are, and whether, beside sizes: no key of a configuration has spaces."""
@@ -238,6 +246,8 @@ def _sized(key: str, value: Any, sizes: Settings, layers: int) -> Any:
         return _by_kind(list(value), sizes[key])  # as a size for each kind of expert
     if key in _DEPTHS and isinstance(value, int):
         return sizes.get(key, layers)
+    if key in _PERIODS and isinstance(value, int):
+        return min(value, layers)  # or no layer has experts
     if key == "attention_type":
         return _SHORT.get(value, value)
     is_size = _is_size(value, key) or (value is None and _FILLED in sizes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -20,6 +21,13 @@ _RESULTS = ("logits", "last_hidden_state")
 _AROUND = ("pooled", "embedding", "answers", "score")
 """What a module around a model gives, if it gives a dict."""
 _MEMORY = "encoder_last_hidden_state"
+
+
+@dataclass
+class _Memory(BaseModelOutput):
+    """What an encoder gave, with the mask of it that families read which shorten sound: all of it counts."""
+
+    attention_mask: torch.Tensor | None = None
 
 
 class Steps(nn.Module):
@@ -76,7 +84,7 @@ class Steps(nn.Module):
                 self.taps.add(tap, state)
             arguments[name] = cache
         if isinstance(getattr(output, _MEMORY, None), torch.Tensor) and "encoder_outputs" in self.names:
-            its_class = MoEModelOutput if hasattr(output, "encoder_router_logits") else BaseModelOutput
+            its_class = MoEModelOutput if hasattr(output, "encoder_router_logits") else _Memory
             arguments["encoder_outputs"] = its_class(last_hidden_state=getattr(output, _MEMORY))
         return arguments
 

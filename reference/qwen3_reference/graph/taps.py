@@ -15,6 +15,7 @@ import torch
 from torch import nn
 from transformers.modeling_utils import AttentionInterface
 
+from qwen3_reference.graph.dense import is_loop
 from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.words import named_call
 
@@ -80,8 +81,9 @@ def watched(model: nn.Module, taps: Taps) -> Iterator[None]:
 
 
 def _is_experts(module: nn.Module) -> bool:
-    """Whether a module is one whose forward transformers exchanges for an implementation of experts."""
-    return all(hasattr(module, name) for name in ("has_gate", "is_transposed", "is_concatenated"))
+    """Whether a module is one whose forward loops over experts, or transformers exchanges for an implementation."""
+    exchanged = all(hasattr(module, name) for name in ("has_gate", "is_transposed", "is_concatenated"))
+    return exchanged or is_loop(type(module).forward)
 
 
 @contextmanager

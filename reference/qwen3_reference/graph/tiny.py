@@ -22,8 +22,9 @@ from qwen3_golden.whole_folder import whole_folder
 from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load, model_class
 from qwen3_reference.graph.reason import short
+from qwen3_reference.graph.request import FEATURES
 from qwen3_reference.graph.settings import as_reference
-from qwen3_reference.graph.sizes import VOCABULARY, Settings, candidates, family, other_config
+from qwen3_reference.graph.sizes import BINS, FRAMES, VOCABULARY, Settings, candidates, family, other_config
 from qwen3_reference.graph.steps import generates, goes_on
 from qwen3_reference.quiet import quiet
 
@@ -33,6 +34,7 @@ _LOUD = 4.0
 """How much larger padding's embedding is, which nobody may see."""
 _PADDING, _FIRST_ID = 3, 10
 _PREFILL, _DECODED = 7, 2
+_SAMPLES = 2048
 
 
 def write_tiny(name: str | Path, folder: str | Path, *, seed: int = 1, floors: bool = True) -> Path:
@@ -88,7 +90,7 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
             with quiet(), torch.random.fork_rng():
                 config = make()
                 its_class = model_class(config)
-                _refuse_no_text(name, its_class)
+                _refuse_no_text(name, its_class, merges=config.is_encoder_decoder)
                 model = its_class(config).float().eval().requires_grad_(False)
             loud(model, seed)
             inputs, _ = tiny_inputs(model, seed)
@@ -109,12 +111,23 @@ def tiny_model(name: str | Path, seed: int = 1, settings: Settings = MappingProx
     )
 
 
-def _refuse_no_text(name: str | Path, its_class: Any) -> None:
-    if "input_ids" not in inspect.signature(its_class.forward).parameters:
+def _refuse_no_text(name: str | Path, its_class: Any, *, merges: bool) -> None:
+    """Raise for a family that reads images or sound alone, and for one side of an encoder–decoder."""
+    names = inspect.signature(its_class.forward).parameters
+    if merges and "input_ids" in names and "decoder_input_ids" not in names:
+        raise ParityError(
+            str(name),
+            "one side of this encoder–decoder alone would run",
+            expected="a forward that takes decoder_input_ids",
+            got=f"{its_class.__name__}, which takes {its_class.main_input_name}",
+            next_step="write a small checkpoint yourself, and capture it with --model",
+        )
+    hears = "decoder_input_ids" in names and its_class.main_input_name in FEATURES
+    if not hears and "input_ids" not in names:
         raise ParityError(
             str(name),
             "this family reads no text",
-            expected="a forward that takes input_ids",
+            expected="a forward that takes input_ids, or decoder_input_ids behind what it hears",
             got=f"{its_class.__name__}, which takes {its_class.main_input_name}",
             next_step="give a family that reads text: there are no goldens of images or of sound alone",
         )
@@ -165,6 +178,7 @@ def _one_heads_keys(module: nn.Module) -> Iterator[torch.Tensor]:
 def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
     """Two rows of ids, the first shorter by three and padded, and the query length of each forward.
 
+    What hears has sound for the encoder's ids, without padding.
     Decoders are padded on the left, which is where states do not mind, and decode two tokens behind the prefill.
     """
     generator = torch.Generator().manual_seed(seed)
@@ -175,8 +189,11 @@ def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[st
         drawn[:, length // 2], drawn[1, -1] = torch.tensor(_QUIET_TOKENS), _QUIET_TOKENS[0]
         return drawn
 
-    inputs = {"input_ids": ids(whole), "attention_mask": torch.ones(2, whole, dtype=torch.long)}
     names, config = inspect.signature(model.forward).parameters, model.config
+    if model.main_input_name in FEATURES:
+        decoded = {"decoder_input_ids": ids(2 + _DECODED)}
+        return _sound(model, decoded, generator) | decoded, (2, *[1] * _DECODED)
+    inputs = {"input_ids": ids(whole), "attention_mask": torch.ones(2, whole, dtype=torch.long)}
     left = generates(model) and not config.is_encoder_decoder
     padding = (0, slice(0, _PADDING)) if left else (0, slice(whole - _PADDING, whole))
     inputs["input_ids"][padding], inputs["attention_mask"][padding] = 0, 0
@@ -187,3 +204,16 @@ def tiny_inputs(model: Any, seed: int, prefill: int = _PREFILL) -> tuple[dict[st
     if "token_type_ids" in names and getattr(config, "type_vocab_size", 0) > 1:
         inputs["token_type_ids"] = torch.arange(whole).ge(prefill // 2).long().expand(2, whole).contiguous()
     return inputs, ()
+
+
+def _sound(model: Any, decoded: dict[str, torch.Tensor], generator: torch.Generator) -> dict[str, torch.Tensor]:
+    """What a model hears, of two rows: features with their times behind or in front, else samples, as it takes them."""
+    name, features = model.main_input_name, torch.randn(2, BINS, FRAMES, generator=generator)
+    for layout in (features, features.mT.contiguous()):
+        try:
+            with torch.no_grad():
+                model(**{name: layout}, **decoded)
+        except (RuntimeError, ValueError):
+            continue
+        return {name: layout}
+    return {name: torch.randn(2, _SAMPLES, generator=generator)}

@@ -16,11 +16,12 @@ from torch import nn
 from qwen3_golden import ParityError
 from qwen3_reference.graph.agreement import farthest
 from qwen3_reference.graph.axes import axes_of, in_order, shapes_of
+from qwen3_reference.graph.dense import AllShown
 from qwen3_reference.graph.export import exported
 from qwen3_reference.graph.pooled import inside
 from qwen3_reference.graph.reason import short
 from qwen3_reference.graph.request import Inputs, longer, sides, wider
-from qwen3_reference.graph.settings import unstretched
+from qwen3_reference.graph.settings import unmoved, unstretched
 from qwen3_reference.graph.steps import MODEL, Steps
 from qwen3_reference.graph.taps import Key, Taps, watched
 from qwen3_spec.arithmetic import Array
@@ -112,7 +113,13 @@ def _exported(model: nn.Module, inputs: Inputs, steps: tuple[int, ...], dtype: t
     auto = {name: dict.fromkeys(range(value.ndim), torch.export.Dim.AUTO) for name, value in inputs.items()}
     places = [int(value.max()) + 1 for name, value in inputs.items() if name.endswith("position_ids")]
     longest = max(*sides(inputs).values(), *places, 0)
-    with watched(module, taps), unstretched(module, longest), warnings.catch_warnings():
+    with (
+        watched(module, taps),
+        unstretched(module, longest),
+        unmoved(),
+        AllShown(),
+        warnings.catch_warnings(),
+    ):
         warnings.simplefilter("ignore")  # torch's and the model's, of tracing
         sizes = (auto,) if free else None
         root = MODEL if module is inside(module) else f"{MODEL}.{MODEL}"

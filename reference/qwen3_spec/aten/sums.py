@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from math import prod
 from string import ascii_uppercase
+from typing import Any
 
 import numpy as np
 
@@ -121,10 +122,15 @@ def vector_norm(
     *,
     dtype: str | None = None,
 ) -> Array:
-    """The root of the sum of squares over axes, all of them where none is named; raises for a norm of another order."""
-    if order != 2:
-        raise ValueError("a vector's norm is of order 2 alone")
+    """The root of the sum of squares over axes, all of them where none is named, or of order 1 the sum of magnitudes.
+
+    Raises for a norm of another order.
+    """
+    if order not in (1, 2):
+        raise ValueError("a vector's norm is of order 1 or 2 alone")
     x = _as(numbers, x, dtype)
+    if order == 1:
+        return numbers.sum(np.abs(x), _axes(x, dims), keepdims=keepdim)
     return np.asarray(np.sqrt(numbers.sum(numbers.rounded(x * x), _axes(x, dims), keepdims=keepdim)))
 
 
@@ -175,10 +181,59 @@ def layer_norm(
     *_: object,
 ) -> Array:
     """Mean and variance taken out of the last axes, then weight and bias."""
-    axes = tuple(range(-len(shape), 0))
+    return _affine(numbers, _standard(numbers, x, tuple(range(-len(shape), 0)), eps), weight, bias)
+
+
+def group_norm(
+    numbers: Numbers,
+    x: Array,
+    groups: int,
+    weight: Array | None = None,
+    bias: Array | None = None,
+    eps: float = 1e-5,
+    *_: object,
+) -> Array:
+    """Mean and variance taken out of each group of channels, `[batch, channel, …]`, then weight and bias."""
+    grouped = x.reshape(len(x), groups, x.shape[1] // groups, *x.shape[2:])
+    y = _standard(numbers, grouped, tuple(range(2, grouped.ndim)), eps)
+    return _affine(numbers, y.reshape(x.shape), *_by_channel(x, weight, bias))
+
+
+def batch_norm(
+    numbers: Numbers,
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    means: Array,
+    variances: Array,
+    _: float,
+    eps: float,
+) -> tuple[Array, Array, Array]:
+    """Each channel's stored mean and variance taken out, `[batch, channel, …]`, then weight and bias.
+
+    Nothing behind it: the batch's own are for training.
+    """
+    weight, bias, means, variances = _by_channel(x, weight, bias, means, variances)
+    deviation = numbers.rounded(x - means)
+    y = numbers.rounded(deviation / numbers.rounded(np.sqrt(variances + x.dtype.type(eps))))
+    nothing = np.empty(0, x.dtype)
+    return numbers.rounded(_affine(numbers, y, weight, bias)), nothing, nothing
+
+
+def _by_channel(x: Array, *values: Array | None) -> list[Any]:
+    """Numbers of each channel of `[batch, channel, …]`, to be broadcast."""
+    shape = x.shape[1], *[1] * (x.ndim - 2)
+    return [None if value is None else value.reshape(shape) for value in values]
+
+
+def _standard(numbers: Numbers, x: Array, axes: tuple[int, ...], eps: float) -> Array:
+    """A value without its mean over axes, over the root of its variance."""
     deviation = numbers.rounded(x - mean(numbers, x, axes, True))
     squares = mean(numbers, numbers.rounded(deviation * deviation), axes, True)
-    y = numbers.rounded(deviation / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
+    return numbers.rounded(deviation / numbers.rounded(np.sqrt(squares + x.dtype.type(eps))))
+
+
+def _affine(numbers: Numbers, y: Array, weight: Array | None, bias: Array | None) -> Array:
     y = y if weight is None else numbers.rounded(y * weight)
     return np.asarray(y if bias is None else y + bias)
 

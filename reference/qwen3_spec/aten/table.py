@@ -194,6 +194,8 @@ KERNELS: Mapping[str, Kernel] = {
             "logsumexp": sums.logsumexp,
             "cumsum": sums.cumsum,
             "layer_norm": sums.layer_norm,
+            "group_norm": sums.group_norm,
+            "_native_batch_norm_legit_no_training": sums.batch_norm,
             "rms_norm": sums.rms_norm,
             "conv1d conv2d conv3d": windows.convolution,
             "avg_pool1d avg_pool2d avg_pool3d": windows.mean_pool,

@@ -26,9 +26,9 @@ def runs(subject: Subject, *, compiled: bool = False) -> Iterator[Honest]:
     """Every honest run that a family has; compiled too on request, which takes a minute."""
     model, steps = subject.model, subject.steps
     yield Honest("eager", nullcontext, steps)
-    if model._supports_sdpa:
+    if all(getattr(module, "_supports_sdpa", True) for module in model.modules()):
         yield Honest("sdpa", lambda: _attention(model, "sdpa"), steps)
-    if any(hasattr(type(module), "_apply_gate") for module in model.modules()):
+    if any(hasattr(module, "_apply_gate") and hasattr(module, "is_transposed") for module in model.modules()):
         for name in ("eager", "grouped_mm"):
             yield Honest(f"experts {name}", lambda name=name: _experts(model, name), steps)  # type: ignore[misc]
         yield Honest("experts in reverse", lambda: functions({"topk": _reversed}), steps)

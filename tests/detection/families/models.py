@@ -276,9 +276,19 @@ NAMED = [
     "longt5",
     "t5gemma",
     "nllb-moe",
+    "musicgen",
+    "pop2piano",
+    "whisper",
+    "moonshine",
+    "speech_to_text",
+    "canary",
+    "cohere_asr",
+    "longcat_flash",
+    "step3p7",
+    "switch_transformers",
 ]
 """Families of which nothing stands here but transformers' name, in the sizes of `capture --tiny`: decoders, encoders,
-encoder–decoders.
+encoder–decoders, those that hear, and experts in a loop.
 """
 
 HEADS: Mapping[str, str] = {

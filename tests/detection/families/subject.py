@@ -44,7 +44,7 @@ class Subject:
         results, state, start = [], None, 0
         with torch.no_grad():
             for length in steps:
-                inputs = {name: value.to(model.device) for name, value in self.inputs.items()}
+                inputs = {name: _on(model, value) for name, value in self.inputs.items()}
                 part = _part(inputs, start, start + length) if len(steps) > 1 else inputs
                 more: dict[str, Any] = {} if state is None else {name: state}
                 output = model(**part, **more, use_cache=bool(name) and len(steps) > 1)
@@ -98,6 +98,11 @@ class Subject:
 
 def _part(inputs: Mapping[str, torch.Tensor], start: int, end: int) -> dict[str, torch.Tensor]:
     return {name: value[:, start if name in _CUT else 0 : end] for name, value in inputs.items()}
+
+
+def _on(model: Any, value: torch.Tensor) -> torch.Tensor:
+    """An input where a model is, and in its type if it is one of floats."""
+    return value.to(model.device, model.dtype if value.is_floating_point() else value.dtype)
 
 
 def _noting(path: str, calls: defaultdict[str, Counter[str]], open_: list[str]) -> Any:

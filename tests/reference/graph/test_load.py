@@ -36,6 +36,11 @@ def test_a_size_of_each_layer_is_read_back(tmp_path: Path) -> None:
     assert load(tmp_path).config.intermediate_size == model.config.intermediate_size
 
 
+@pytest.mark.parametrize("family", ["whisper", "musicgen", "pop2piano"])
+def test_an_encoder_decoder_is_whole_and_not_its_decoder(family: str) -> None:
+    assert model_class(CONFIG_MAPPING[family]()).__name__.endswith("ForConditionalGeneration")
+
+
 def test_a_part_that_transformers_has_no_table_for_is_a_class_of_its_own_file() -> None:
     """With a head where there is one; a checkpoint of it says the class, which `transformers` itself may not export."""
     config = CONFIG_MAPPING["blip_text_model"]()

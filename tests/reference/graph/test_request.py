@@ -120,6 +120,11 @@ def test_inputs_that_do_not_go_together_are_refused(
         completed(Counting(), inputs, steps)
 
 
+def test_sound_is_as_long_as_it_is_beside_a_longer_text() -> None:
+    inputs = {"input_features": torch.zeros(2, 8, 32), "decoder_input_ids": torch.zeros(2, 4, dtype=torch.long)}
+    assert [tuple(tensor.shape) for tensor in longer(inputs).values()] == [(2, 8, 32), (2, 5)]
+
+
 def test_another_batch_and_another_length_keep_the_inputs_together() -> None:
     inputs = {"input_ids": IDS, "position_ids": torch.zeros(3, 2, 5), "attention_mask": torch.zeros(2, 1, 5, 5)}
     assert [tuple(tensor.shape) for tensor in wider(inputs).values()] == [(3, 5), (3, 3, 5), (3, 1, 5, 5)]

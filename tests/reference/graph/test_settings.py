@@ -5,8 +5,10 @@ from __future__ import annotations
 import sys
 
 import pytest
+import torch
+from torch import nn
 
-from qwen3_reference.graph.settings import EXPERTS, as_reference, unstretched
+from qwen3_reference.graph.settings import EXPERTS, as_reference, unmoved, unstretched
 from qwen3_reference.graph.tiny import tiny_model
 
 
@@ -40,3 +42,18 @@ def test_dynamic_rope_is_as_it_stands_where_a_text_does_not_stretch_it(length: i
     with unstretched(model, length):
         assert rope.rope_type == kind
     assert rope.rope_type == "dynamic"
+
+
+def test_a_module_that_has_the_type_is_not_moved_to_it_and_moves_to_another() -> None:
+    class Router(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = nn.Linear(3, 2)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.layer = self.layer.to(torch.float32)
+            return self.layer(x)  # type: ignore[no-any-return]
+
+    with unmoved():
+        torch.export.export(Router(), (torch.ones(2, 3),), strict=False)
+        assert nn.Linear(3, 2).to(torch.float64).weight.dtype == torch.float64

@@ -197,3 +197,9 @@ def test_a_states_heads_are_small_whatever_their_keys_are_called(kind: str) -> N
     widths = {key: width for key, width in config.to_dict().items() if key.endswith("_dim") and isinstance(width, int)}
     assert widths["linear_head_dim"] < 16 and max(widths.values()) < 64
     assert "full_attention" in config.layer_types and config.num_experts_per_tok == 3
+
+
+@pytest.mark.parametrize("name", ["nllb-moe", "switch_transformers"])
+def test_the_last_layer_of_each_side_has_experts_where_every_fourth_had(name: str) -> None:
+    config = small(family(name), {})
+    assert config.encoder_sparse_step == config.decoder_sparse_step == 2

@@ -24,7 +24,7 @@ from qwen3_reference.graph.capture import capture
 from qwen3_reference.graph.load import load
 from qwen3_reference.graph.settings import as_reference
 from qwen3_reference.graph.tiny import GOLDEN, tiny_inputs, tiny_model, write_tiny
-from qwen3_reference.graph.traced import traced
+from qwen3_reference.graph.traced import run, traced
 
 FAMILIES = ("qwen3_moe", "gemma3", "gpt_oss", "lfm2", "bert", "t5gemma2", "qwen3", "mamba2")
 
@@ -197,6 +197,32 @@ def test_a_family_that_reads_images_or_sound_is_refused_as_one(family: str, read
     with pytest.raises(ParityError, match="this family reads no text") as refused:
         write_tiny(family, tmp_path / "out")
     assert refused.value.got.endswith(f"which takes {reads}") and not (tmp_path / "out").exists()
+
+
+def test_a_decoder_of_an_encoder_decoder_is_refused_as_one_side(tmp_path: Path) -> None:
+    with pytest.raises(ParityError, match="one side of this encoder–decoder alone would run") as refused:
+        write_tiny("canary_decoder", tmp_path / "out")
+    assert refused.value.got == "CanaryDecoder, which takes input_ids"
+
+
+@pytest.mark.parametrize(
+    ("family", "name", "shape"),
+    [
+        ("whisper", "input_features", (2, 8, 32)),
+        ("speech_to_text", "input_features", (2, 32, 8)),
+        ("moonshine", "input_values", (2, 2048)),
+    ],
+)
+def test_a_family_that_hears_has_sound_for_text_and_goes_on_from_its_encoder(
+    family: str, name: str, shape: tuple[int, ...]
+) -> None:
+    model = tiny_model(family)
+    inputs, steps = tiny_inputs(model, 1)
+    assert inputs[name].shape == shape and inputs["decoder_input_ids"].shape == (2, 4) and len(inputs) == 2
+    with as_reference(model):
+        cut, whole = run(model, inputs, steps), run(model, inputs, (4,))
+    last = torch.cat([cut["logits", step] for step in range(3)], 1)
+    torch.testing.assert_close(last, whole["logits", 0], rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.slow

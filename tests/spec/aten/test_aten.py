@@ -411,6 +411,21 @@ def layer_norms(draw: Any) -> Call:
 
 
 @st.composite
+def group_norms(draw: Any) -> Call:
+    groups, each, batch, length = (draw(st.integers(1, 3)) for _ in range(4))
+    x = filled(draw, (batch, groups * each, length + 1, *draw(st.sampled_from(((), (2,))))), elements=FINITE)
+    weight, bias = (filled(draw, x.shape[1:2], elements=FINITE) if draw(st.booleans()) else None for _ in range(2))
+    return [x, groups, weight, bias, draw(st.sampled_from((1e-5, 0.1)))], {}
+
+
+@st.composite
+def batch_norms(draw: Any) -> Call:
+    (x, _, weight, bias, eps), _ = draw(group_norms())
+    means, variances = (filled(draw, x.shape[1:2], elements=elements) for elements in (FINITE, DIVISORS))
+    return [x, weight, bias, means, np.abs(variances), 0.1, eps], {}
+
+
+@st.composite
 def rms_norms(draw: Any) -> Call:
     (x, shape, weight, _, eps), _ = draw(layer_norms())
     return [x, shape, weight, eps], {}
@@ -593,7 +608,7 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "mean": (over(), aten.mean),
     "var": (variances(), aten.var),
     "linalg_vector_norm": (
-        st.builds(lambda call: ([call[0][0], 2, *call[0][1:]], {}), over(FINITE)),
+        st.builds(lambda call, order: ([call[0][0], order, *call[0][1:]], {}), over(FINITE), st.sampled_from((1, 2))),
         aten.linalg_vector_norm,
     ),
     "softmax _softmax": (along(), torch.softmax),
@@ -601,6 +616,8 @@ CASES: Mapping[str, tuple[Any, Callable[..., Any]]] = {
     "logsumexp": (over(FINITE), aten.logsumexp),
     "cumsum": (along(), aten.cumsum),
     "layer_norm": (layer_norms(), torch.layer_norm),
+    "group_norm": (group_norms(), torch.group_norm),
+    "_native_batch_norm_legit_no_training": (batch_norms(), aten._native_batch_norm_legit_no_training),
     "rms_norm": (rms_norms(), aten.rms_norm),
     **{f"conv{axes}d": (convolutions(axes), getattr(aten, f"conv{axes}d")) for axes in (1, 2, 3)},
     **{f"max_pool{axes}d": (pools(axes, means=False), getattr(aten, f"max_pool{axes}d")) for axes in (1, 2, 3)},
@@ -704,8 +721,8 @@ def test_an_op_that_adds_adds_in_float32_where_it_is_asked_to(name: str, data: s
     if name == "_fft_c2c":
         narrow[0] = operands[0].astype(np.complex64)
     with np.errstate(all="ignore"):
-        actual = np.asarray(kernel.compute(FLOAT32, *narrow, **named))
-        truth = np.asarray(kernel.compute(TRUTH, *operands, **named))
+        results = kernel.compute(FLOAT32, *narrow, **named), kernel.compute(TRUTH, *operands, **named)
+    actual, truth = (np.asarray(result[0] if isinstance(result, tuple) else result) for result in results)
     assert actual.dtype == (np.complex64 if name == "_fft_c2c" else np.float32)
     finite = np.isfinite(truth)
     np.testing.assert_allclose(actual[finite], truth[finite], rtol=1e-3, atol=1e-3)

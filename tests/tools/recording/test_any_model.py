@@ -144,6 +144,12 @@ def test_an_encoder_decoder_decodes_its_start_token_and_what_it_chooses() -> Non
     assert torch.equal(logits[:, :2].argmax(-1), inputs["decoder_input_ids"][:, 1:])
 
 
+def test_a_model_that_hears_is_not_captured_on_a_text() -> None:
+    with pytest.raises(ParityError, match="this model reads no text") as refused:
+        inputs_of(tiny_model("whisper"), [[5, 6]], 1)
+    assert refused.value.got == "WhisperForConditionalGeneration, which takes input_features"
+
+
 @pytest.mark.parametrize("rows", [[], [[]], [[5], []]])
 def test_rows_without_tokens_are_refused(rows: list[list[int]]) -> None:
     with pytest.raises(ParityError, match="a row has no tokens"):

@@ -86,10 +86,18 @@ def inputs_of(
 ) -> tuple[dict[str, torch.Tensor], tuple[int, ...]]:
     """What a model's forwards take for rows of ids, padded on the left for a decoder, and their query lengths.
 
-    Raises `ParityError` for no ids, for those that are not in the vocabulary, for more steps than there are tokens, and
-    for steps behind rows that are padded on the right.
+    Raises `ParityError` for a model that hears, for no ids, for those that are not in the vocabulary, for more steps
+    than there are tokens, and for steps behind rows that are padded on the right.
     """
-    config = network.config
+    config, names = network.config, inspect.signature(network.forward).parameters
+    if "input_ids" not in names:
+        raise ParityError(
+            "--text or --ids",
+            "this model reads no text",
+            expected="a forward that takes input_ids",
+            got=f"{type(network).__name__}, which takes {network.main_input_name}",
+            next_step="in Python: qwen3_reference.graph.capture.capture(model, inputs, path, checkpoint=DIR)",
+        )
     merged, decodes = bool(config.is_encoder_decoder), generates(network)
     left = padding == "left" or (not padding and (is_causal(config) or decodes) and not merged)
     _refuse_ids(rows, network.get_input_embeddings().weight.shape[0])
@@ -109,7 +117,7 @@ def inputs_of(
     if merged:
         chosen = _decoded(network, inputs, steps)
         return inputs | {"decoder_input_ids": chosen}, (1,) * chosen.shape[1]
-    if left and is_causal(config) and "position_ids" in inspect.signature(network.forward).parameters:
+    if left and is_causal(config) and "position_ids" in names:
         inputs["position_ids"] = (mask.cumsum(-1) - 1).clamp(min=0)  # as generate has them
     return inputs, (width - steps, *[1] * steps) if decodes else ()
 
