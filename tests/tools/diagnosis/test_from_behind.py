@@ -52,7 +52,12 @@ def test_a_candidate_is_seen_by_its_modules_and_by_its_layers() -> None:
     assert by_layers is not None and by_layers.network is not None
     modules, layers = names(by_modules.network.candidate), names(by_layers.network.candidate)
     assert {VALUE, "cache.0.keys"}.isdisjoint(modules) and BEHIND in modules
-    assert layers < modules and BEHIND not in layers and {"model.layers.0", "model.norm", "logits"} <= layers
+    assert (
+        layers < modules
+        and "model.rotary_emb" not in layers
+        and BEHIND not in layers
+        and {"model.layers.0", "logits"} <= layers
+    )
     assert views(by_modules)[0]() is None
 
 

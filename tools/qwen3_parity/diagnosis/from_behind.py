@@ -16,6 +16,7 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.wrong_places import by_place, passing_values, pattern
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.network import Network
+from qwen3_reference.graph.words import RESULTS
 
 View = Callable[[], Judged | None]
 """A candidate judged by fewer taps, once it is asked for; None where it has no others."""
@@ -25,7 +26,7 @@ _INSIDE = re.compile(r"cache\..*|.*\.(query|key|value|probs|context)")
 
 
 def views(judged: Judged) -> Sequence[View]:
-    """The candidate by its modules' outputs, and by its layers' results and what stands in no layer."""
+    """The candidate by its modules' outputs, and by its layers' and its own results."""
 
     def view(stays: Callable[[str], bool]) -> View:
         @cache
@@ -48,8 +49,7 @@ def _is_of_a_module(name: str) -> bool:
 
 
 def _is_of_a_layer(name: str) -> bool:
-    place = pattern(name)
-    return _is_of_a_module(name) and ("{layer}" not in place or place.endswith("{layer}"))
+    return name.startswith("input.") or name in RESULTS or pattern(name).endswith("{layer}")
 
 
 def from_behind(fault: Fault, before: Searched, every: Sequence[View], search: Look) -> Searched:

@@ -76,15 +76,17 @@ def _may_have_run(number: int, ran: Collection[int], branches: Iterable[tuple[in
     return all(any(first <= each <= last for each in ran) for first, last in around)
 
 
-def assigned(line: Line, golden: Recording) -> str:
+def assigned(line: Line, golden: Recording, place: int | None = None) -> str:
     """The variable that the statement at a line gives a value to, with the line where its function does so more often.
 
-    Empty for several variables, for none, and where `text_of` is empty.
+    Of several the one at a `place`. Empty where none is asked for, for no variable, and where `text_of` is empty.
     """
     if not 0 < line.number <= len(_of_the_golden(line.file, golden)):
         return ""
-    name, often = _assigned(line.file).get(line.number, ("", False))
-    return f"{name} (line {line.number})" if often else name
+    names, often = _assigned(line.file).get(line.number, ((), frozenset[str]()))
+    at = 0 if len(names) == 1 else place
+    name = names[at] if at is not None and 0 <= at < len(names) else ""
+    return f"{name} (line {line.number})" if name in often else name
 
 
 def operand(line: Line, operator: type[ast.operator], slot: int, golden: Recording) -> str:
@@ -152,28 +154,33 @@ def _parsed(file: str) -> ast.Module:
 
 
 @cache
-def _assigned(file: str) -> dict[int, tuple[str, bool]]:
-    """The variable of each line's statement, and whether its function gives it a value more than once."""
-    names = dict[int, tuple[str, bool]]()
+def _assigned(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str]]]:
+    """The variables of each line's statement, and those that its function gives a value to more than once."""
+    names = dict[int, tuple[tuple[str, ...], frozenset[str]]]()
     for function in ast.walk(_parsed(file)):
         if not isinstance(function, ast.FunctionDef):
             continue
         every = (part for part in ast.walk(function) if isinstance(part, ast.stmt))
-        statements = [(part, name) for part in every if (name := _target(part))]
-        count = Counter(name for _, name in statements)
-        for part, name in statements:
+        statements = [(part, targets) for part in every if any(targets := _targets(part))]
+        count = Counter(name for _, targets in statements for name in targets if name)
+        count.update(argument.arg for argument in function.args.args)
+        often = frozenset(name for name, times in count.items() if times > 1)
+        for part, targets in statements:
             for number in range(part.lineno, (part.end_lineno or part.lineno) + 1):
-                names[number] = name, count[name] > 1 or name in {x.arg for x in function.args.args}
+                names[number] = targets, often
     return names
 
 
-def _target(part: ast.stmt) -> str:
-    """The variable that a statement gives a value to; empty for several, and for what is no such statement."""
+def _targets(part: ast.stmt) -> tuple[str, ...]:
+    """The variables that a statement gives values to, empty for what is none; nothing where it does so in a chain."""
     if isinstance(part, ast.Assign):
         targets = part.targets
     else:
         targets = [part.target] if isinstance(part, ast.AnnAssign | ast.AugAssign) else []
-    return targets[0].id if len(targets) == 1 and isinstance(targets[0], ast.Name) else ""
+    if len(targets) != 1:
+        return ()
+    every = targets[0].elts if isinstance(targets[0], ast.Tuple) else targets
+    return tuple(each.id if isinstance(each, ast.Name) else "" for each in every)
 
 
 @cache

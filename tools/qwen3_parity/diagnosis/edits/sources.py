@@ -69,12 +69,15 @@ def variable(network: Network, value: int) -> str:
     """The variable of the statement whose result a value is, as the innermost function that has one calls it."""
     node = network.graph.node(value)
     lines = () if node is None else node.lines
+    place = (
+        node.operands[1] if node is not None and node.op == "getitem" and isinstance(node.operands[1], int) else None
+    )
     users = [
         user.lines for user in network.users.get(value, {}).values() if node is not None and user.module == node.module
     ]
     for count in range(len(lines), 0, -1):
         if any(user[:count] == lines[:count] for user in users):
             return ""  # the statement goes on
-        if lines[count - 1].file not in NOT_THE_MODELS and (name := assigned(lines[count - 1], network.golden)):
+        if lines[count - 1].file not in NOT_THE_MODELS and (name := assigned(lines[count - 1], network.golden, place)):
             return name
     return ""

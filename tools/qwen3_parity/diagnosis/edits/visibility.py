@@ -111,8 +111,10 @@ def _distance(before: Array) -> Array:
 
 def _shown(before: Array) -> Iterator[tuple[str, Array]]:
     """What a hidden key is, with where it is so."""
-    if before.shape[-2] == 1:
-        yield "hidden keys", ~before
+    if before.shape[-2] == 1:  # a window hides the same keys of every row
+        padding = ~before & before.any(0, keepdims=True)
+        yield "padding keys", padding
+        yield "hidden keys", ~before & ~padding
         return
     never = np.broadcast_to(~before.any(-2, keepdims=True), before.shape)
     ahead = np.broadcast_to(_distance(before) < 0, before.shape) & ~never

@@ -25,7 +25,8 @@ def siblings(region: Region) -> Iterator[Edit]:
             continue
         op, line = short(node.op), line_of(region, places[0])
         for words, change, rank in _of(op):
-            yield Edit("edit.sibling", words, RARE if words == BEHIND else rank, {site: change}, line)
+            says = words.format(scores=_scores(region, places[0]))
+            yield Edit("edit.sibling", says, RARE if words == BEHIND else rank, {site: change}, line)
         if op in _EXCHANGED:
             says = f"exchanges the operands of {op}"
             yield Edit("edit.exchanged", says, PLAIN + 1, {site: _exchanged}, line)
@@ -37,6 +38,17 @@ def siblings(region: Region) -> Iterator[Edit]:
             for axis in range(np.ndim(region.base[places[0]]) or 1):
                 says = f"takes {op} along axis {axis}"
                 yield Edit("edit.axis", says, PLAIN + 1, {site: _along(axis)}, line)
+
+
+def _scores(region: Region, value: int) -> str:
+    """The op whose results an op chooses from, two ops before what it chose."""
+    for _ in range(2):
+        node = region.node(value)
+        if node is None or not node.reads:
+            return "what makes its scores"
+        value = node.reads[0]
+    node = region.node(value)
+    return "what makes its scores" if node is None else short(node.op)
 
 
 _TIMES = frozenset({"mul", "matmul", "bmm"})
@@ -267,7 +279,7 @@ _BY_THEMSELVES: Mapping[str, Mapping[str, Change]] = {
     },
     "gather": {"divides the chosen by their sum": _divided_by_sum},
     "getitem": {
-        "takes the chosen of what stands before its scores": _before_choosing,
+        "has the numbers of what it chose without {scores}": _before_choosing,
         "divides the chosen by their sum": _divided_by_sum,
     },
     "cumsum": {
