@@ -96,6 +96,7 @@ EDITS: Mapping[str, str] = {
     "edit.shifted": "is shifted along an axis",
     "edit.shard": "sums over a shard's channels alone, or without them, where processes share a product",
     "edit.sibling": "does a like op: a sum for a mean, silu for gelu, a maximum for a minimum",
+    "edit.slots": "reads keys and values of other slots, blocks or rows of its cache",
     "edit.state": "loses a recurrence's state between chunks, rounds it, or reads another row's",
     "edit.transposed": "lacks an exchange of axes, or has one too many",
     "edit.twice": "does it twice",

@@ -28,6 +28,7 @@ from qwen3_parity.diagnosis.edits.grammar.repeats import repeats
 from qwen3_parity.diagnosis.edits.grammar.rotations import rotations
 from qwen3_parity.diagnosis.edits.grammar.shards import shards
 from qwen3_parity.diagnosis.edits.grammar.siblings import siblings
+from qwen3_parity.diagnosis.edits.grammar.slots import slots
 from qwen3_parity.diagnosis.edits.grammar.stretched import stretched
 from qwen3_parity.diagnosis.edits.grammar.tails import tails
 from qwen3_parity.diagnosis.edits.grammar.unturned import unturned
@@ -57,6 +58,7 @@ PLAIN: tuple[Callable[[Region], Iterator[Edit | Free]], ...] = (
     convolutions,
     tails,
     shards,
+    slots,
     leaves,
     places,
     added,

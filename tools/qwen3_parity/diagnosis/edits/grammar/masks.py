@@ -18,6 +18,7 @@ _ADDED = frozenset({"where", "masked_fill"})
 """Ops that make a mask something to add to scores."""
 _OF_WEIGHTS = frozenset({"mul", "where", "masked_fill", "tril"})
 """Ops that leave weights of what is ahead out."""
+_MOST = float(np.finfo(np.float32).max)
 HIDING = -1e4
 """A score that is hidden is below it."""
 
@@ -35,6 +36,9 @@ def masks(op: str, base: Array, operands: Sequence[Any]) -> Iterator[tuple[str, 
 def _of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
     yield "is always true", lambda call: np.full(np.shape(call.plain()), True)
     yield "is inverted", lambda call: ~call.plain()
+    for size in _BLOCKS if base.ndim > 2 else ():
+        if size < base.shape[-1] and base.shape[-1] % size:
+            yield f"hides the keys behind the last whole block of {size}", _whole_blocks(size)
     if base.ndim > 2 and base.shape[-2] > 1:
         for keys in range(1, base.shape[-1]):
             yield f"sees the last {keys} keys alone", _last_keys(keys)
@@ -57,6 +61,11 @@ def _of_mask(base: Array, reads: Sequence[Any]) -> Iterator[tuple[str, Change]]:
 def _of_scores(base: Array) -> Iterator[tuple[str, Change]]:
     """What a prompt in chunks makes of what is added to scores, 0 where a key is visible, in words."""
     hidden = base <= HIDING
+    if base.ndim > 2 and base.shape[-1] > base.shape[-2] and (base[~hidden] == 0).all():
+        yield (
+            "counts its queries from the first slot, without those of the past: keys ahead of that are hidden",
+            _cornered,
+        )
     if not _is_prompt(base) or not hidden.any() or (base[~hidden] != 0).any():
         return
     for size in (size for size in CHUNKS if size < base.shape[-1]):
@@ -150,6 +159,25 @@ def _own_block(size: int, fewest: int = 1) -> Change:
         return visible & (blocks[keys - queries :, None] == blocks) if queries >= fewest else visible
 
     return change
+
+
+def _whole_blocks(size: int) -> Change:
+    """Keys of whole blocks alone, blocks counted from the first slot."""
+
+    def change(call: Call) -> Array:
+        visible = np.asarray(call.plain())
+        keys = visible.shape[-1]
+        return np.asarray(visible & (np.arange(keys) < max(keys // size, 1) * size))
+
+    return change
+
+
+def _cornered(call: Call) -> Array:
+    """A triangle that begins in the corner, beside what is hidden: a key that both hide is hidden twice as much."""
+    scores = np.asarray(call.plain())
+    queries, keys = scores.shape[-2:]
+    least = scores.min() if scores.min() <= HIDING else -_MOST  # of the type that the mask is of
+    return np.asarray(scores + np.where(np.arange(keys) > np.arange(queries)[:, None], least, 0))
 
 
 def _chunk_alone(size: int) -> Change:

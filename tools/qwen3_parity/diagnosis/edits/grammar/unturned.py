@@ -34,6 +34,8 @@ _HANDED_ON = frozenset(
 )
 """What may stand between cos or sin and the product with it: of several operands the first."""
 _FARTHEST = 12
+_STILL = "does not rotate {}"
+_BEHIND_CACHE = "keeps keys unturned in the cache, and turns all of them by the newest position"
 
 
 def unturned(region: Region) -> Iterator[Edit]:
@@ -61,15 +63,17 @@ def unturned(region: Region) -> Iterator[Edit]:
             yield edit
     for words, (changes, names, edit) in every.items():
         if len(names) > 1 and all(names):
-            says = words.format(" and ".join(dict.fromkeys(names)))
-            yield Edit("edit.rotation", says, PLAIN + 1, changes, edit.line)
+            says, rank = words.format(" and ".join(dict.fromkeys(names))), PLAIN + 1
+            if words == _STILL and region.key[1]:  # one angle for a query and all keys turns neither against the other
+                says, rank = _BEHIND_CACHE, PLAIN
+            yield Edit("edit.rotation", says, rank, changes, edit.line)
 
 
 def _of(products: Mapping[str, list[tuple[Site, int]]]) -> dict[str, dict[Site, Change]]:
     """Changes of a line's products, by what is said of its result."""
     unmoved: dict[Site, Change] = {site: _beside(slot) for site, slot in products["cos"]}
     return {
-        "does not rotate {}": {**unmoved, **{site: _nothing for site, _ in products["sin"]}},
+        _STILL: {**unmoved, **{site: _nothing for site, _ in products["sin"]}},
         "rotates {} the other way": {site: _negated for site, _ in products["sin"]},
     }
 
