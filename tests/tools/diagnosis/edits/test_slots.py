@@ -41,9 +41,9 @@ def probs(query: Array, key: Array, visible: Array) -> Array:
 
 def output(layer: int, step: int, key: Array, value: Array) -> Array:
     """`o_proj` of a layer that reads these keys and values."""
-    query, seen = tap(layer, "query", step), tap(layer, "probs", step) > 0
+    query, visible = tap(layer, "query", step), tap(layer, "probs", step) > 0
     heads = query.shape[1]
-    context = probs(query, spread(key, heads), seen) @ spread(value, heads)
+    context = probs(query, spread(key, heads), visible) @ spread(value, heads)
     context = context.swapaxes(1, 2).reshape(context.shape[0], context.shape[2], -1)
     return context @ weights(CASE)[f"model.layers.{layer}.self_attn.o_proj.weight"].T
 
@@ -67,7 +67,11 @@ def paged(x: Array) -> Array:
 
 MOVED = [
     ("keys and values of batch row 0 for every row", lambda x: np.broadcast_to(x[:1], x.shape), "key value"),
-    ("zeros for earlier keys and values", lambda x: np.concatenate([0 * x[..., :-1, :], x[..., -1:, :]], -2), "key value"),
+    (
+        "zeros for earlier keys and values",
+        lambda x: np.concatenate([0 * x[..., :-1, :], x[..., -1:, :]], -2),
+        "key value",
+    ),
     ("its own keys and values a slot early, over the last of the past, and zeros behind them", early, "key value"),
     ("keys and values of the block of 2 slots before", paged, "key value"),
 ]
@@ -93,10 +97,10 @@ def probabilities(of: Callable[[int], Array | None]) -> dict[tuple[str, int], Ar
 
 def test_keys_behind_whole_blocks_that_are_hidden_are_said() -> None:
     def of(step: int) -> Array:
-        query, seen = tap(0, "query", step), tap(0, "probs", step) > 0
-        blocks = seen & (np.arange(seen.shape[-1]) < seen.shape[-1] // 4 * 4)
+        query, visible = tap(0, "query", step), tap(0, "probs", step) > 0
+        blocks = visible & (np.arange(visible.shape[-1]) < visible.shape[-1] // 4 * 4)
         padding = ~blocks.any(-1, keepdims=True)
-        return probs(query, spread(tap(0, "key", step), query.shape[1]), blocks | (padding & seen))
+        return probs(query, spread(tap(0, "key", step), query.shape[1]), blocks | (padding & visible))
 
     answer = first_of(CASE, probabilities(of), recorded(0, "query", "key", "probs"))
     assert answer.startswith("edit.mask: hides the keys behind the last whole block of 4")
@@ -104,8 +108,8 @@ def test_keys_behind_whole_blocks_that_are_hidden_are_said() -> None:
 
 def test_kv_heads_by_their_number_for_that_of_their_copies_are_said() -> None:
     def of(step: int) -> Array:
-        query, key, seen = tap(0, "query", step), tap(0, "key", step), tap(0, "probs", step) > 0
-        return probs(query, key[:, np.arange(query.shape[1]) // key.shape[1] % key.shape[1]], seen)
+        query, key, visible = tap(0, "query", step), tap(0, "key", step), tap(0, "probs", step) > 0
+        return probs(query, key[:, np.arange(query.shape[1]) // key.shape[1] % key.shape[1]], visible)
 
     answer = first_of(CASE, probabilities(of), recorded(0, "query", "key", "probs"))
     assert answer.startswith("edit.repeated: reads index i // KV heads for head i")

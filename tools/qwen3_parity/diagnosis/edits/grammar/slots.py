@@ -83,9 +83,9 @@ def _read(held: Mapping[int, _Held], kinds: tuple[str, ...], moved: _Moved) -> C
             return moved(call, np.asarray(call.plain()), held[call.value])
         operands = list(call.operands)
         for slot, operand in enumerate(call.node.operands):
-            what = held.get(operand.value) if isinstance(operand, Ref) else None
-            if what is not None and what.kind in kinds:
-                operands[slot] = moved(call, np.asarray(operands[slot]), what)
+            read = held.get(operand.value) if isinstance(operand, Ref) else None
+            if read is not None and read.kind in kinds:
+                operands[slot] = moved(call, np.asarray(operands[slot]), read)
         return call.plain(*operands)
 
     return change
@@ -94,10 +94,10 @@ def _read(held: Mapping[int, _Held], kinds: tuple[str, ...], moved: _Moved) -> C
 def _of_layer(by: int) -> _Moved:
     """What another layer holds, without an edit; its own where there is no such layer."""
 
-    def moved(call: Call, x: Array, what: _Held) -> Array:
-        name, step = what.tap
-        other = LAYER.sub(lambda number: str(int(number[0]) + by), name, count=1)
-        value = call.region.network.graph.taps.get((other, step))
+    def moved(call: Call, x: Array, held: _Held) -> Array:
+        name, step = held.tap
+        beside = LAYER.sub(lambda number: str(int(number[0]) + by), name, count=1)
+        value = call.region.network.graph.taps.get((beside, step))
         return x if value is None else call.region.alone(value, call.numbers)
 
     return moved
@@ -118,15 +118,15 @@ def _ways(*, past: bool) -> Iterator[tuple[str, _Moved, Rank]]:
 
 
 def _of_slots(moved: Callable[[Array, int], Array]) -> _Moved:
-    return lambda _, x, what: moved(x, what.newest) if what.tap[1] else x
+    return lambda _, x, held: moved(x, held.newest) if held.tap[1] else x
 
 
 def _of_block(size: int, by: int) -> _Moved:
     """Each whole block as the one `by` blocks before it stands, in a ring; the first of all where that is 0."""
 
-    def moved(call: Call, x: Array, what: _Held) -> Array:
+    def moved(call: Call, x: Array, held: _Held) -> Array:
         whole = x.shape[-2] // size
-        if whole <= 1 or not what.tap[1]:
+        if whole <= 1 or not held.tap[1]:
             return x
         blocks = x[..., : whole * size, :].reshape(*x.shape[:-2], whole, size, x.shape[-1])
         blocks = np.roll(blocks, by, -3) if by else np.broadcast_to(blocks[..., :1, :, :], blocks.shape)
