@@ -9,7 +9,7 @@ from small import CHOSEN, EXPERTS, Values, golden, graph, recording, run, weight
 from qwen3_golden import Array
 from qwen3_parity.check import check
 from qwen3_parity.diagnosis import diagnose
-from qwen3_parity.slices.ordered import in_golden_order
+from qwen3_parity.slices.ordered import follows_a_choice, in_golden_order
 from qwen3_spec.graph import Graph, Node, Ref
 
 BY_INDEX = ("layers.0.gate[1]", "layers.0.gate[2]")
@@ -110,6 +110,7 @@ def test_choices_that_are_marked_where_they_are_void_are_in_any_order() -> None:
     assert (expected == -1).any() and (expected != -1).any()
     mine, theirs = (recording({BY_INDEX[1]: values}, "port") for values in (expected[..., ::-1], expected))
     assert (in_golden_order(by_mark, theirs, mine)[BY_INDEX[1], 0].values() == expected).all()
+    assert follows_a_choice(by_mark, last + 2) and not follows_a_choice(by_mark, by_mark.taps["logits", 0])
 
 
 def test_weights_that_were_normed_with_shared_experts_behind_them_are_in_any_order() -> None:

@@ -13,6 +13,7 @@ from qwen3_parity.judge.budgets import Headroom, headroom
 from qwen3_parity.judge.op_verdict import NONE, Errors, OpVerdict
 from qwen3_parity.judge.tap_verdict import last_rows_of
 from qwen3_parity.slices.network import Network
+from qwen3_parity.slices.ordered import follows_a_choice
 from qwen3_spec import cells
 from qwen3_spec.aten import Kind, kernel_of
 from qwen3_spec.aten.noise import holds
@@ -70,6 +71,8 @@ def judge(item: Tensor, expected: Tensor, counts: Array, network: Network) -> Al
                 if alone.verdict.share <= _SURELY_RIGHT:
                     break
             return alone
+        if truth.dtype.kind in "iu" and follows_a_choice(network.graph, value):
+            actual, truth = np.sort(actual, -1), np.sort(truth, -1)
         errors = np.where(counts & (actual != truth), np.inf, 0.0)
     return _with_errors(verdict, errors, counts, expected, network)
 

@@ -43,6 +43,11 @@ def in_golden_order(graph: Graph, golden: Recording, candidate: Recording) -> Re
     return replace(candidate, tensors=[changed.get(item.key, item) for item in candidate]) if changed else candidate
 
 
+def follows_a_choice(graph: Graph, value: int) -> bool:
+    """Whether a value's last axis begins in the order of a choice."""
+    return any(value in _ordered(graph, maker, indices) for maker, indices in _choices(graph) if maker < value)
+
+
 def _choices(graph: Graph) -> Iterator[tuple[int, int]]:
     """The number of each `topk` over a last axis, and of the indices that it chose."""
     for value, node in enumerate(graph.nodes, len(graph.leaves)):
@@ -63,12 +68,17 @@ def _alike(expected: Tensor | None, actual: Tensor | None) -> bool:
 
 def _beside(graph: Graph, maker: int, indices: int) -> list[tuple[str, int]]:
     """The taps whose last axis begins in the order of a choice: its indices, their numbers, what comes of these."""
+    ordered = _ordered(graph, maker, indices)
+    return [key for key, value in graph.taps.items() if value in ordered]
+
+
+def _ordered(graph: Graph, maker: int, indices: int) -> set[int]:
     shape, first = _node(graph, indices).shape, len(graph.leaves)
     ordered = {indices}
     for value, node in enumerate(graph.nodes[maker - first :], maker):
         if node.shape[:-1] == shape[:-1] and _keeps(graph, node, ordered, maker, shape[-1]):
             ordered.add(value)
-    return [key for key, value in graph.taps.items() if value in ordered]
+    return ordered
 
 
 def _keeps(graph: Graph, node: Node, ordered: set[int], maker: int, width: int | None) -> bool:
