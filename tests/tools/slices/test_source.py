@@ -46,6 +46,14 @@ def test_a_variable_that_a_function_assigns_more_often_has_its_line() -> None:
     assert assigned(here, golden()) == f"hidden_states (line {here.number})"
 
 
+def test_of_several_variables_each_is_called_by_its_place() -> None:
+    assert [assigned(line("cos, sin = position_embeddings"), golden(), place) for place in (0, 1, 2)] == [
+        "cos",
+        "sin",
+        "",
+    ]
+
+
 @pytest.mark.parametrize("code", ["return self.weight * hidden_states.to", "cos, sin = position_embeddings", "import "])
 def test_what_assigns_no_variable_or_several_has_none(code: str) -> None:
     assert not assigned(line(code), golden())

@@ -125,3 +125,12 @@ def test_keys_that_are_turned_behind_the_cache_are_said() -> None:
 
     answer = first_of(CASE, probabilities(of), recorded(0, "q_norm", "k_norm", "probs"))
     assert answer.startswith("edit.rotation: keeps keys unturned in the cache, and turns all of them by the newest")
+
+
+def test_what_a_router_leaves_out_of_its_weights_is_said() -> None:
+    logits = golden(CASE)["model.layers.0.mlp.gate", 0].values().astype(np.float64)
+    order = golden(CASE)["model.layers.0.mlp.gate[2]", 0].values()
+    chosen = np.take_along_axis(logits, order, -1)
+    changed = {("model.layers.0.mlp.gate[1]", 0): chosen / chosen.sum(-1, keepdims=True)}
+    answer = first_of(CASE, changed, tuple(f"model.layers.0.mlp.{name}" for name in ("gate", "gate[1]", "gate[2]")))
+    assert answer.startswith("edit.sibling: has the numbers of what it chose without softmax")

@@ -30,6 +30,20 @@ def test_the_line_of_scores_is_said_where_they_hide_something_with_the_edit_alon
     assert otherwise.says == "the oldest visible key is hidden (1 of 4 cells)"
 
 
+def test_padding_that_the_query_of_a_step_sees_is_called_so() -> None:
+    """A key that another row's query sees is hidden by no window."""
+    visible = np.array([[[[0, 0, 1, 1]]], [[[0, 1, 1, 1]]]], bool)
+    node = SimpleNamespace(op="softmax.int", lines=(), reads=())
+    region = SimpleNamespace(
+        order=[0, 1],
+        base={0: visible, 1: np.ones(visible.shape)},
+        node=lambda _: node,
+        values=lambda _: {0: ~visible | visible},
+    )
+    otherwise = visibility(cast(Any, region), Edit("edit.mask", "", PLAIN, {}))
+    assert otherwise is not None and otherwise.says == "padding keys are seen, hidden keys are seen (3 of 8 cells)"
+
+
 def test_what_padded_queries_see_is_not_told() -> None:
     """The row behind the first one is read, and the second is of padding."""
     visible = np.array([[[[1, 0, 0], [1, 1, 0], [1, 1, 1]]]], bool)
