@@ -40,7 +40,7 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
     if parts is None or (weight := network.slices.leaves[network.graph.leaves[parts.weight]]).size > LARGEST:
         return None
     weight = np.asarray(weight.T if parts.turned else weight, np.float64)
-    hidden = parts.x not in network.slices.recorded
+    hidden = parts.x not in network.slices.recorded and bool(network.slices.computing(parts.x))
     rows = list(_rows(network, key[0], parts, len(weight), noisy=hidden or network.narrow))
     if not rows:
         return None

@@ -9,7 +9,7 @@ from itertools import product as every
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import MOST, Product
+from qwen3_parity.diagnosis.findings.product import MOST, Cast, Product
 from qwen3_parity.diagnosis.findings.structure.few_bits import CUT_OFF, GRIDS, SCALES, Grid, Held, Stored
 
 _SIZES = (0, 32, 64, 128, 16, 8, 256, -1)
@@ -42,16 +42,18 @@ def misread(product: Product) -> tuple[str, str, float] | None:
         if size >= product.weight.shape[1]:
             continue
 
-        def as_stored(stored: Stored, grid: Grid = grid, size: int = size) -> tuple[Held, list[tuple[str, _Reading]]]:
-            held = _held(product.weight, outputs, grid, size, stored)
+        def as_stored(
+            stored: Stored, before: Cast, grid: Grid = grid, size: int = size
+        ) -> tuple[Held, list[tuple[str, _Reading]]]:
+            held = _held(before(product.weight), outputs, grid, size, stored)
             return held, [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)]
 
-        for number in _near(few, worst, *as_stored(SCALES[0][1])):
-            for words, stored in SCALES:
-                held, readings = as_stored(stored)
+        for number in _near(few, worst, *as_stored(SCALES[0][1], lambda weight: weight)):
+            for (before, after), (words, stored) in every(product.casts, SCALES):
+                held, readings = as_stored(stored, before)
                 says, reading = readings[number]
                 read = reading(held)
-                if read is not None and (share := part.share(weight=_weight(read, product))):
+                if read is not None and (share := part.share(weight=after(_weight(read, product)))):
                     scale = {0: "each row", -1: "all of it"}.get(size, f"each {size} numbers of a row")
                     stands = f"its weight is in {grid.says}, a scale for {scale}{words}"
                     return "structure.misread", f"{stands}{says and f', and {says}'}", share

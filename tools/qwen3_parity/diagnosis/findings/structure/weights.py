@@ -11,6 +11,7 @@ import numpy as np
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
+from qwen3_parity.diagnosis.findings.structure.as_large import as_large
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
@@ -37,6 +38,8 @@ _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
 _SAID = list[tuple[Mapping[str, Array], dict[tuple[str, bytes, tuple[int, ...]], "Finding | None"]]]()
 """Of the last checkpoint that was asked about what was said of each weight."""
+_CLOSER = {False: 1 / 8, True: 1 / 4}
+"""The part of a narrow type's limits that is looked at first, by whether its input is computed."""
 _FORMS: tuple[Form, ...] = (
     narrowed,
     factor,
@@ -58,6 +61,7 @@ _FORMS: tuple[Form, ...] = (
     block_scaled,
     low_rank,
     as_far_as,
+    as_large,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
 _OF_INPUTS = (
@@ -74,9 +78,14 @@ def weight_structure(tap: WrongTap) -> Finding | None:
     product = tap.product()
     if product is not None and product.by_positions is not None and not product.wrong.any():
         product = product.by_positions  # the rows that were recorded are right
-    if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
+    if product is None or not np.isfinite(product.weight).all():
         return None
-    return _structure(product)
+    # A narrow run's limits hide most of what few bits leave: its roundings by themselves stay far below them.
+    if product.held is None and product.roundoff:
+        closer = replace(product, headroom=_CLOSER[product.hidden] * product.headroom)
+        if closer.wrong.any() and (finding := _in_a_form(closer)) is not None:
+            return finding
+    return _structure(product) if product.wrong.any() else None
 
 
 def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
