@@ -108,7 +108,7 @@ def _readings(grid: Grid) -> list[tuple[str, _Reading]]:
     """What is said of each way to read codes, zero points and scales, and the way; of codes cut off the right one."""
     if grid in CUT_OFF:
         return [("", lambda held: held)]
-    return [*(_OF_INTEGERS if grid.bits else ()), *(_signs(grid.bits) if grid.bits else ()), *_OF_SCALES]
+    return [*_OF_CODES, *((*_OF_ZEROS, *_signs(grid.bits)) if grid.bits else ()), *_OF_SCALES]
 
 
 def _ordered(order: tuple[int, ...]) -> _Reading:
@@ -134,6 +134,10 @@ def _halves(*, interleave: bool) -> _Reading:
         return held._replace(codes=codes)
 
     return read
+
+
+def _unsigned(held: Held) -> Held | None:
+    return held._replace(codes=np.abs(held.codes)) if held.codes.min() < 0 else None
 
 
 def _exchanged_halves(held: Held) -> Held | None:
@@ -217,6 +221,8 @@ _MOVES: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("are the first one, everywhere", lambda values: np.broadcast_to(values[:1, :1], values.shape)),
     ("are the square root of what they should be", lambda values: np.sqrt(np.abs(values))),
     ("are multiplied twice", np.square),
+    ("are twice what they should be", lambda values: 2 * values),
+    ("are half of what they should be", lambda values: values / 2),
     ("are left out", np.ones_like),
 )
 _OF_SCALES: tuple[tuple[str, _Reading], ...] = tuple(
@@ -224,7 +230,7 @@ _OF_SCALES: tuple[tuple[str, _Reading], ...] = tuple(
     for zeros in (False, True)
     for says, move in _MOVES[: 11 if zeros else None]
 )
-_OF_INTEGERS: tuple[tuple[str, _Reading], ...] = (
+_OF_CODES: tuple[tuple[str, _Reading], ...] = (
     ("its codes are exchanged in pairs: the halves of a byte in the other order", _ordered((1, 0))),
     ("its codes are read as neighbours, where a byte holds those of both halves of a block", _halves(interleave=True)),
     ("its codes are read as halves of a block, where a byte holds neighbours", _halves(interleave=False)),
@@ -233,6 +239,9 @@ _OF_INTEGERS: tuple[tuple[str, _Reading], ...] = (
     ("its codes are read in order 0 2 4 6 1 3 5 7 of each eight", _ordered((0, 2, 4, 6, 1, 3, 5, 7))),
     ("its codes are read in reverse, in each eight", _ordered((7, 6, 5, 4, 3, 2, 1, 0))),
     ("its codes are read in reverse, in each four", _ordered((3, 2, 1, 0))),
+    ("its codes are read without their signs", _unsigned),
+)
+_OF_ZEROS: tuple[tuple[str, _Reading], ...] = (
     ("its zero points are one too large", _zero(lambda zero: zero + 1)),
     ("its zero points are one too small", _zero(lambda zero: zero - 1)),
     ("its zero points are added, not subtracted", _zero(np.negative)),
