@@ -36,12 +36,14 @@ def blocks(product: Product) -> tuple[str, str, float] | None:
     for grid, (size, says) in every(GRIDS, _cuts(weight.shape[1])):
         if not _nearer(part, part.x, _rounded(weight[outputs], size, grid, SCALES[0][1], weight)):
             continue
+        best, stands = 0.0, ""
         for (before, after), (words, stored) in every(product.casts, SCALES):
             narrow = before(weight)
-            if share_but_ties(part, _cast(after, _rounded(narrow[outputs], size, grid, stored, narrow))):
+            if best < 1 and share_but_ties(part, _cast(after, _rounded(narrow[outputs], size, grid, stored, narrow))):
                 share = share_but_ties(product, _cast(after, _rounded(narrow, size, grid, stored, narrow)))
-                if share:
-                    return "structure.blocks", f"its weight is in {grid.says}, a scale for {says}{words}", share
+                best, stands = max((best, stands), (share, f"its weight is in {grid.says}, a scale for {says}{words}"))
+        if best:
+            return "structure.blocks", stands, best
     return None
 
 

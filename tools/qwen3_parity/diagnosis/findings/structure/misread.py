@@ -49,14 +49,17 @@ def misread(product: Product) -> tuple[str, str, float] | None:
             return held, [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)]
 
         for number in _near(few, worst, *as_stored(SCALES[0][1], lambda weight: weight)):
+            best, says = 0.0, ""
             for (before, after), (words, stored) in every(product.casts, SCALES):
                 held, readings = as_stored(stored, before)
-                says, reading = readings[number]
+                how, reading = readings[number]
                 read = reading(held)
-                if read is not None and (share := part.share(weight=after(_weight(read, product)))):
+                if read is not None and best < 1 and (share := part.share(weight=after(_weight(read, product)))):
                     scale = {0: "each row", -1: "all of it"}.get(size, f"each {size} numbers of a row")
                     stands = f"its weight is in {grid.says}, a scale for {scale}{words}"
-                    return "structure.misread", f"{stands}{says and f', and {says}'}", share
+                    best, says = max((best, says), (share, f"{stands}{how and f', and {how}'}"))
+            if best:
+                return "structure.misread", says, best
     return None
 
 

@@ -41,7 +41,7 @@ _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
 _SAID = list[tuple[Mapping[str, Array], dict[tuple[str, bytes, tuple[int, ...]], "Finding | None"]]]()
 """Of the last checkpoint that was asked about what was said of each weight."""
-_CLOSER = {False: 1 / 8, True: 1 / 4}
+_CLOSER = {False: 1 / 6, True: 1 / 4}
 """The part of a narrow type's limits that is looked at first, by whether its input is computed."""
 _FORMS: tuple[Form, ...] = (
     narrowed,
