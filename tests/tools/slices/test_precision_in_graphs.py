@@ -25,11 +25,13 @@ from qwen3_parity.diagnosis.precision import in_few_bits
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import check_folder
 from qwen3_parity.folder.diagnose import diagnose_folder
+from qwen3_parity.judge.match import is_parameter
 from qwen3_parity.report.diagnoses import terminal, to_json
 from qwen3_parity.report.next_step import after_diagnosis, after_folder_diagnosis
 from qwen3_reference.cases.models import MODEL_CASES
 
 NAME = "model/gemma3"
+UP = "model.layers.{layer}.mlp.up_proj"
 
 
 def in_integers(x: torch.Tensor, most: int = 127) -> torch.Tensor:
@@ -135,6 +137,34 @@ def test_of_too_few_taps_of_a_lossy_engine_more_are_asked_for(tmp_path: Path) ->
     assert after_diagnosis(undeclared)["do"] == "fix"
 
 
+@pytest.mark.parametrize(("times", "is_said"), [(1.0, True), (1.002, False)])
+def test_a_weight_on_a_tie_is_no_mistake_beside_the_rounding_and_a_row_is(
+    times: float, *, is_said: bool, tmp_path: Path
+) -> None:
+    """One layer's weight stands halfway between two codes, and the engine took the other one."""
+    case, asked = next(case for case in MODEL_CASES if case.name == NAME), qwen3_parity.golden(NAME)
+    golden = golden_of(NAME)
+    model, weights = network(case), dict(weights_of(golden, CHECKPOINTS))
+    name = "model.layers.1.mlp.up_proj.weight"
+    tied, rows = weights[name].copy(), model.get_submodule(name.removesuffix(".weight"))
+    scale = float(abs(tied[3]).max()) / 127
+    tied[3, abs(tied[3]).argmin()] = 2.5 * scale
+    eight_bits(model)
+    rows.weight.data = in_integers(torch.from_numpy(tied.copy()))
+    at = int(abs(tied[3] - 2.5 * scale).argmin())
+    rows.weight.data[3, at] = scale * (5 - round(float(tied[3, at]) / scale))  # 2 for 3, or 3 for 2
+    rows.weight.data[3] *= times
+    with torch.no_grad(), qwen3_parity.record(model, asked, path=tmp_path / "mine.pb") as recording:
+        recording.arithmetic = "other"
+        step_by_step(model, asked)
+    mine = read(recording.path)  # of an engine whose linears have no `weight`
+    packed = replace(mine, tensors=[x for x in mine if not is_parameter(x)], parameters=())
+    diagnosis = diagnose(golden, packed, {**weights, name: tied}, work=ENOUGH / 25)
+    (up,) = [fault for fault in diagnosis.faults if fault.fault.place == UP]
+    assert in_few_bits(up) == is_said
+    assert ("few weights, which stand at the edge of a step" in str(up.explanations)) == is_said
+
+
 def other_weight(model: Any) -> None:
     model.model.norm.weight.data *= 1.5
 
@@ -148,7 +178,6 @@ def one_row(layer: int) -> Callable[[Any], None]:
     return change
 
 
-UP = "model.layers.{layer}.mlp.up_proj"
 BESIDE = [
     (eight_bits, other_weight, "model.norm"),
     (eight_bits, one_row(0), UP),

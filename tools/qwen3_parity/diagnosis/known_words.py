@@ -104,6 +104,7 @@ EDITS: Mapping[str, str] = {
 """Name -> what is done, of edits of a golden's graph."""
 STRUCTURE_FIX = "compare what it names with the checkpoint, or with the format that the engine stores it in"
 STRUCTURES: Mapping[str, str] = {
+    "structure.as_few_bits": "has errors that scatter, as large as a weight in few bits leaves them",
     "structure.block_scaled": "has blocks of its weight multiplied by numbers of their own, as by another's scales",
     "structure.block_shifted": "has a number added to each block of its weight, as by another's zero points",
     "structure.blocks": "has a weight in few bits, with a scale for each block of numbers",

@@ -14,6 +14,7 @@ from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.findings import Finding, WrongTap
 from qwen3_parity.diagnosis.findings.numbers.grids import grid
 from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
+from qwen3_parity.diagnosis.findings.structure.as_large import AS_LARGE
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.parameters import FOREIGN
 from qwen3_parity.judge.match import OTHER_BYTES
@@ -21,7 +22,7 @@ from qwen3_parity.judge.match import OTHER_BYTES
 _FINDINGS = frozenset(
     {
         *("structure.blocks", "structure.rounded_inputs", "structure.rounded_both"),
-        *("invariant.grid", "fit.grid", "cache.quantised", "weight.rounded"),
+        *(AS_LARGE, "invariant.grid", "fit.grid", "cache.quantised", "weight.rounded"),
     }
 )
 _FINDERS = (weight_structure, grid, rounded_input)
@@ -78,11 +79,14 @@ def lossy_alone(diagnosis: Diagnosis) -> str:
     ]
     if not diagnosis.faults or beside or not all(declared(fault, diagnosis) for fault in diagnosis.faults):
         return ""
-    return f"{summary(diagnosis.faults)}, and the recording declares that: there is nothing to fix"
+    dark = sum(not fault.is_known and fault.numbers[0].name == AS_LARGE for fault in diagnosis.faults)
+    rest = f"; of {dark} of {len(diagnosis.faults)} only how large the errors are is known" if dark else ""
+    return f"{summary(diagnosis.faults)}, and the recording declares that: there is nothing to fix{rest}"
 
 
 def _tells(finding: Finding) -> bool:
-    least = _SURE if finding.name.startswith("structure.") else _ON_A_GRID
+    exact = finding.name.startswith("structure.") and finding.name != AS_LARGE
+    least = _SURE if exact else _ON_A_GRID
     return finding.name in _FINDINGS and finding.weight >= least
 
 

@@ -24,6 +24,7 @@ from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.loaded import before_rounding, in_another_form
 from qwen3_parity.slices.network import DTYPES, Network, network
 from qwen3_parity.slices.ordered import in_golden_order
+from qwen3_parity.slices.refolded import refolded
 from qwen3_parity.slices.rerouted import Routes, routes
 from qwen3_parity.slices.run import computing
 from qwen3_parity.slices.stored import graph_of
@@ -62,7 +63,10 @@ def judged_by_graph(
     both.sort(key=lambda item: graph.taps.get(item.key, -1))  # as it is computed
     # Nobody can tell without weights whether another choice was honest: then it excuses nothing.
     rerouted = Routes((), {}, (), ()) if weights is None else routes(graph, expected, actual)
-    unrounded = before_rounding(expected, actual, weights or {})
+    stored = weights or {}
+    unrounded = before_rounding(expected, actual, stored)
+    folds = refolded(graph, actual, {**stored, **unrounded})
+    unfolded = folds.undone(actual, graph)
     verdicts = Verdicts(
         case=expected.case,
         golden=expected.source,
@@ -70,26 +74,26 @@ def judged_by_graph(
         arithmetic=actual.run.arithmetic or expected.run.arithmetic,
         backend=actual.run.backend or pb.FOREIGN,
         computed_in=computed_in(expected, actual),
-        taps=[_in_the_run(item, expected, actual, graph, rerouted) for item in both],
+        taps=[_in_the_run(item, expected, unfolded, graph, rerouted) for item in both],
         structural=_structural(expected, actual, unrounded),
         not_materialised=[_where(item) for item in expected if not is_input(item, pb.GRAPH) and item.key not in actual],
         partial=partial,
         floors=any(item.info.HasField("floor") for item in expected),
         results=results(expected),
-        notes=rerouted.notes,
+        notes=(*rerouted.notes, *folds.notes),
         predictions=lossy_predictions(expected, actual),
     )
     if weights is None:
         return Judged(_with_first_bad(verdicts))
-    held = {**weights, **unrounded}
+    held = {**weights, **unrounded, **folds.weights}
     net = network(expected, actual, held)
     with computing(expected.source), threadpool_limits(1, user_api="blas"):  # the products are small
         alone = _each(both, expected, actual, net)
         far = any(tap.problem is not None for tap in verdicts.taps)
         if far and all(part.verdict.passed for part in alone):
             rerouted = routes(graph, expected, actual, net)
-            taps = [_in_the_run(item, expected, actual, graph, rerouted) for item in both]
-            verdicts = replace(verdicts, taps=taps, notes=rerouted.notes)
+            taps = [_in_the_run(item, expected, unfolded, graph, rerouted) for item in both]
+            verdicts = replace(verdicts, taps=taps, notes=(*rerouted.notes, *folds.notes))
     verdicts = _with_alone(verdicts, [part.verdict for part in alone])
     return Judged(_with_parameters_excused(verdicts, net, weights), net, alone, held)
 

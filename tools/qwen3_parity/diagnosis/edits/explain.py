@@ -13,6 +13,9 @@ from qwen3_parity.diagnosis.edits.target import Target, target
 from qwen3_parity.diagnosis.edits.visibility import visibility
 from qwen3_parity.diagnosis.edits.words import line_of, read_line
 from qwen3_parity.diagnosis.faults import Fault
+from qwen3_parity.diagnosis.findings.product_of_graph import product_of
+from qwen3_parity.diagnosis.findings.structure.blocks import blocks
+from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.mistakes.parameters import loaded
@@ -21,7 +24,7 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_spec.graph import Line
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
-_ROUNDED = "edit.rounded"
+_ROUNDED, _PARAMETER = "edit.rounded", "edit.parameter"
 _FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
 _OF_HELD = ("weight.", "structure.")
 """How edits are called that are told by the numbers which a recording has of parameters."""
@@ -83,15 +86,25 @@ def _of_fewer_chosen(alike: list[Fitting], targets: Sequence[Target]) -> list[Fi
 
 def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
     """A rounding that gives most taps as a whole, and those where few cells fall on another step: no other mistake."""
-    said = fitting.said
-    if fitting.edit.name != _ROUNDED or said.partly or 2 * said.whole < said.of:
+    said, of_weight = fitting.said, fitting.edit.name == _PARAMETER and fitting.edit.says.startswith("rounds ")
+    if not (fitting.edit.name == _ROUNDED or of_weight) or said.partly or 2 * said.whole < said.of:
         return fitting
-    left = [x for x in targets if x.region.key not in said.taps and x.is_on_other_steps(fitting.edit)]
+    others = (x for x in targets if x.region.key not in said.taps)
+    left = [x for x in others if (_is_but_for_ties(x) if of_weight else x.is_on_other_steps(fitting.edit))]
     if not left:
         return fitting
     taps = "another tap" if len(left) == 1 else f"{len(left)} more taps"
-    says = f"{said.says} (at {taps} but for few cells, whose inputs stand at the edge of a step)"
+    few = "weights, which" if of_weight else "cells, whose inputs"
+    says = f"{said.says} (at {taps} but for few {few} stand at the edge of a step)"
     return fitting._replace(said=replace(said, says=says, taps=(*said.taps, *(x.region.key for x in left))))
+
+
+def _is_but_for_ties(target: Target) -> bool:
+    """Whether a tap's weight is in few bits but for codes on a tie: of another row, or a number off, it is not."""
+    network = target.region.network
+    product = product_of(network, target.region.key, headroom("slice", "narrow" if network.narrow else "").max)
+    fits = None if product is None else blocks(product)
+    return fits is not None and fits[2] == 1
 
 
 def _shortly(number: re.Match[str]) -> str:

@@ -96,7 +96,14 @@ def findings(tap: WrongTap, alike: Sequence[WrongTap] = ()) -> list[Finding]:
             return narrow
         if any(np.array_equal(further.actual, tap.actual) for further in alike):
             every = [replace(each, weight=_ALIKE) if each.name in _COPIES else each for each in every]
-        if any(finding.weight >= _TOLD for finding in every):
-            every = [each for each in every if each.name != "fit.scattered"]
+        every = _without_chance(every)
         every = [from_tap_to_tap(each, tap, alike) if each.name == "fit.factor" else each for each in every]
     return sorted(every, key=lambda finding: -finding.weight)
+
+
+def _without_chance(every: list[Finding]) -> list[Finding]:
+    """Findings without how errors scatter where one says why, and which numbers cross their limits by such a weight."""
+    causes = [finding.name for finding in every if finding.weight >= _TOLD]
+    chance = {"fit.scattered"} if causes else set[str]()
+    chance |= {"fit.concentrated"} if any(name.startswith("structure.") for name in causes) else set()
+    return [finding for finding in every if finding.name not in chance]

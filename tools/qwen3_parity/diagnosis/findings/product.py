@@ -10,6 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from qwen3_golden import Array
+from qwen3_parity.mistakes.rounding import bfloat16, float16
+from qwen3_spec.aten.noise import ROUNDOFF
 from qwen3_spec.ops import linear
 from qwen3_spec.rounding import FLOAT32_ROUNDOFF
 
@@ -26,6 +28,14 @@ _REMEMBERED = 1024
 """Products whose answers are remembered."""
 _INPUTS = 512
 """Inputs of a weight as it was loaded that are looked at: each is a position."""
+
+Cast = Callable[[Array], Array]
+_NARROW: tuple[tuple[float, Cast], ...] = ((ROUNDOFF["bfloat16"], bfloat16), (ROUNDOFF["float16"], float16))
+"""The roundoff of narrower types, and numbers in them."""
+
+
+def _as_it_is(numbers: Array) -> Array:
+    return numbers
 
 
 @dataclass(frozen=True)
@@ -116,10 +126,26 @@ class Product:
 
         So many of all outputs must be right, too.
         """
+        return self.share_of(self.reproduced(x=x, weight=weight, bias=bias))
+
+    def reproduced(self, *, x: Array | None = None, weight: Array | None = None, bias: Array | None = None) -> Array:
+        """Bool, True = another input, weight or bias gives the output at every position, `[out]`."""
         x, weight = self.x if x is None else x, self.weight if weight is None else weight
-        good: Array = np.logical_and.reduce(self.errors(x, weight, self.bias if bias is None else bias) <= 1, axis=0)
+        errors = self.errors(x, weight, self.bias if bias is None else bias)
+        return np.asarray((errors <= 1).all(0))
+
+    def share_of(self, good: Array) -> float:
+        """The part of the wrong outputs that are `good[out]`, or of all of them where that is less; 0 below `MOST`."""
         part = min(float(good.mean()), float(good[self.wrong].mean())) if self.wrong.any() else 0.0
         return part if part >= MOST else 0.0
+
+    @property
+    def casts(self) -> tuple[tuple[Cast, Cast], ...]:
+        """What becomes of a weight before it is held in few bits, and of what is read back: a run's type has both."""
+        narrow = next((cast for roundoff, cast in _NARROW if roundoff == self.roundoff), None)
+        if narrow is None or self.held is not None:
+            return ((_as_it_is, _as_it_is),)
+        return (narrow, narrow), (_as_it_is, narrow), (narrow, _as_it_is), (_as_it_is, _as_it_is)
 
     def part(self, positions: Array | slice = slice(None), outputs: Array | slice = slice(None)) -> Product:
         """The same with these positions and outputs alone."""

@@ -11,15 +11,11 @@ from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.product import LARGEST, Product, by_held, ends_of, spread
 from qwen3_parity.mistakes.parameters import held_rows, loaded
 from qwen3_parity.slices.network import Network
+from qwen3_parity.slices.refolded import OPERANDS, SAME, TURNED
 from qwen3_reference.graph.scope import counted
 from qwen3_spec.aten.noise import ROUNDOFF
 from qwen3_spec.graph import Ref
 
-_SAME = frozenset({"view", "_unsafe_view", "reshape", "alias", "clone", "contiguous", "_to_copy", "type_as"})
-"""Ops after which numbers stand in the same order."""
-_TURNED = frozenset({"t", "transpose", "permute", "numpy_T"})
-_OPERANDS = {"linear": (0, 1, 2), "mm": (0, 1, None), "matmul": (0, 1, None), "addmm": (1, 2, 0)}
-"""Where x, the weight and the bias stand."""
 _STEPS = 8
 """Steps whose noise is drawn."""
 
@@ -40,7 +36,7 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
     if parts is None or (weight := network.slices.leaves[network.graph.leaves[parts.weight]]).size > LARGEST:
         return None
     weight = np.asarray(weight.T if parts.turned else weight, np.float64)
-    hidden = parts.x not in network.slices.recorded
+    hidden = parts.x not in network.slices.recorded and bool(network.slices.computing(parts.x))
     rows = list(_rows(network, key[0], parts, len(weight), noisy=hidden or network.narrow))
     if not rows:
         return None
@@ -69,18 +65,18 @@ def product_of(network: Network, key: tuple[str, int], headroom: float) -> Produ
 def _parts(network: Network, value: int) -> _Parts | None:
     """The product behind a value, seen through ops that leave its numbers as they stand."""
     graph, start = network.graph, value
-    while (node := graph.node(value)) is not None and node.op.partition(".")[0] in _SAME:
+    while (node := graph.node(value)) is not None and node.op.partition(".")[0] in SAME:
         value = node.reads[0]
         if value in network.slices.recorded:
             return None
-    if node is None or (at := _OPERANDS.get(node.op.partition(".")[0])) is None:
+    if node is None or (at := OPERANDS.get(node.op.partition(".")[0])) is None:
         return None
     x, weight, bias = (node.operands[i] if i is not None and i < len(node.operands) else None for i in at)
     if not isinstance(x, Ref) or not isinstance(weight, Ref):
         return None
     names = {number: name for name, number in graph.leaves.items() if name in graph.parameters}
     number, turned = weight.value, not node.op.startswith("linear")
-    if (turn := graph.node(number)) is not None and turn.op.partition(".")[0] in _TURNED:
+    if (turn := graph.node(number)) is not None and turn.op.partition(".")[0] in TURNED:
         number, turned = turn.reads[0], not turned
     added = names.get(bias.value) if isinstance(bias, Ref) else "" if bias is None else None
     if added is None or number not in names or network.slices.leaves[number].ndim != 2:

@@ -18,6 +18,7 @@ from qwen3_parity.blame.evidence import Evidence
 from qwen3_parity.blame.tap_judge import TapJudge
 from qwen3_parity.diagnosis.findings import Finding, findings
 from qwen3_parity.diagnosis.findings.of_site import wrong_tap
+from qwen3_parity.diagnosis.findings.structure.few_bits import GRIDS, SCALES
 from qwen3_parity.diagnosis.findings.structure.weights import structure_of, weight_structure
 from qwen3_parity.diagnosis.judged import judged
 from qwen3_spec.ops import OPS
@@ -265,3 +266,44 @@ def test_an_honest_product_has_no_structure(place: str) -> None:
     assert isinstance(evidence, Evidence)
     tap = wrong_tap(judged(evidence))
     assert tap is not None and tap.product() is not None and weight_structure(tap) is None
+
+
+EXPERTS = draws(4).standard_normal((4, 64, 32)).astype(np.float32)
+"""Experts' weights `[expert, in, out]`, as of a reference that computes x @ W."""
+FLOAT4 = next(grid for grid in GRIDS if grid.says.startswith("MXFP4"))
+
+
+def in_float4(experts: Array, scale: float = 1.0) -> Array:
+    rows = experts.swapaxes(-1, -2).reshape(-1, 32)
+    numbers = scale * FLOAT4.fit(rows, SCALES[0][1]).reshape(*experts.shape[:-2], experts.shape[-1], -1)
+    return np.asarray(numbers.swapaxes(-1, -2), np.float32)
+
+
+def said_of_experts(loaded: Array) -> tuple[str, str]:
+    finding = structure_of("experts.proj", loaded, {"experts.proj": EXPERTS})
+    assert finding is not None and finding.weight >= 0.99
+    return finding.name, finding.says
+
+
+def test_experts_whose_columns_make_outputs_are_told_in_few_bits() -> None:
+    name, says = said_of_experts(in_float4(EXPERTS))
+    assert name == "structure.blocks"
+    assert "MXFP4" in says and "each 32 numbers of a row" in says and "by x @ W" in says
+
+
+def test_a_bias_of_the_exponents_is_twice_the_scale() -> None:
+    name, says = said_of_experts(in_float4(EXPERTS, 2.0))
+    assert name == "structure.misread" and "its scales are twice what they should be" in says
+
+
+def test_the_expert_that_is_otherwise_stands_first() -> None:
+    loaded = in_float4(EXPERTS)
+    loaded[2] = in_float4(EXPERTS[2], 2.0)
+    name, says = said_of_experts(loaded)
+    assert name == "structure.misread"
+    assert says.startswith("expert 2: ") and "twice what they should be; experts 0–1, 3: " in says
+
+
+def test_experts_in_each_others_place_are_told_in_few_bits() -> None:
+    name, says = said_of_experts(in_float4(EXPERTS[[1, 0, 2, 3]]))
+    assert name.startswith("weight.") and "in another order" in says and "MXFP4" in says

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import product as every
 
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import Product, looked_for_once
+from qwen3_parity.diagnosis.findings.product import Cast, Product, looked_for_once
 from qwen3_parity.diagnosis.findings.structure.few_bits import GRIDS, SCALES, Grid, Stored
+from qwen3_parity.diagnosis.findings.structure.ties import share_but_ties
 
 _SIZES = (32, 64, 128, 16, 8, 256)
 _ROW, _COLUMN, _WHOLE = 0, -1, -2
@@ -20,6 +20,8 @@ _EIGHT_BITS = tuple(
     grid for grid in GRIDS if grid.says.startswith(("8 bits without", "8 bits with a z", "float8 (e4m3"))
 )
 """What both sides of a product are kept in."""
+_NEARER = 0.9
+"""What a quick look may leave of the error: any other way to round adds to it."""
 _COARSEST = 0.7
 """What is farther off than this, of its size, was rounded to no grid."""
 
@@ -31,11 +33,17 @@ def blocks(product: Product) -> tuple[str, str, float] | None:
         return None
     outputs = _worst(product)
     part, weight = product.part(outputs=outputs), product.weight.astype(np.float32)
-    for size, says, grid, stored in _ways(weight.shape[1]):
-        if part.share(weight=_rounded(weight[outputs], size, grid, stored, weight)):
-            share = product.share(weight=_rounded(weight, size, grid, stored, weight))
-            if share:
-                return "structure.blocks", f"its weight is in {grid.says}, a scale for {says}", share
+    for grid, (size, says) in every(GRIDS, _cuts(weight.shape[1])):
+        if not _nearer(part, part.x, _rounded(weight[outputs], size, grid, SCALES[0][1], weight)):
+            continue
+        best, stands = 0.0, ""
+        for (before, after), (words, stored) in every(product.casts, SCALES):
+            narrow = before(weight)
+            if best < 1 and share_but_ties(part, _cast(after, _rounded(narrow[outputs], size, grid, stored, narrow))):
+                share = share_but_ties(product, _cast(after, _rounded(narrow, size, grid, stored, narrow)))
+                best, stands = max((best, stands), (share, f"its weight is in {grid.says}, a scale for {says}{words}"))
+        if best:
+            return "structure.blocks", stands, best
     return None
 
 
@@ -47,12 +55,15 @@ def rounded_inputs(product: Product) -> tuple[str, str, float] | None:
     x = product.x.astype(np.float32)
     positions = np.argsort(-np.square(product.missing).sum(1), kind="stable")[:_SCREENED]
     part = product.part(positions, _worst(product))
-    for size, says, grid, stored in _ways(x.shape[1]):
-        if size >= _ROW and part.share(x=_rounded(x[positions], size, grid, stored, x)):
-            share = product.share(x=_rounded(x, size, grid, stored, x))
-            if share:
-                says = says.replace("row", "position")
-                return "structure.rounded_inputs", f"its input is in {grid.says}, a scale for {says}", share
+    for grid, (size, says) in every(GRIDS, _cuts(x.shape[1])):
+        if size < _ROW or not _nearer(part, _rounded(x[positions], size, grid, SCALES[0][1], x), part.weight):
+            continue
+        for words, stored in SCALES:
+            if part.share(x=_rounded(x[positions], size, grid, stored, x)):
+                share = product.share(x=_rounded(x, size, grid, stored, x))
+                if share:
+                    says = says.replace("row", "position") + words
+                    return "structure.rounded_inputs", f"its input is in {grid.says}, a scale for {says}", share
     return None
 
 
@@ -62,16 +73,30 @@ def rounded_both(product: Product) -> tuple[str, str, float] | None:
     if product.held is not None or not _small(product):
         return None
     x, weight, outputs = product.x.astype(np.float32), product.weight.astype(np.float32), _worst(product)
-    part = product.part(outputs=outputs)
+    part, stored = product.part(outputs=outputs), SCALES[0][1]
     for grid, how, size in every(_EIGHT_BITS, (_ROW, _WHOLE), (_ROW, _WHOLE)):
-        narrow = _rounded(x, size, grid, SCALES[0][1], x)
-        if not part.share(x=narrow, weight=_rounded(weight[outputs], how, grid, SCALES[0][1], weight)):
+        narrow = _rounded(x, size, grid, stored, x)
+        if not _nearer(part, narrow, _rounded(weight[outputs], how, grid, stored, weight)):
             continue
-        share = product.share(x=narrow, weight=_rounded(weight, how, grid, SCALES[0][1], weight))
-        if share:
-            scales = f"a scale for {_PARTS[how]}, its input too, a scale for {_PARTS[size].replace('row', 'position')}"
-            return "structure.rounded_both", f"its weight is in {grid.says}, {scales}", share
+        for before, after in product.casts:
+            inputs, held = _cast(after, narrow), before(weight)
+            if not part.share(x=inputs, weight=_cast(after, _rounded(held[outputs], how, grid, stored, held))):
+                continue
+            share = share_but_ties(product, _cast(after, _rounded(held, how, grid, stored, held)), inputs)
+            if share:
+                scales = _PARTS[size].replace("row", "position")
+                says = f"its weight is in {grid.says}, a scale for {_PARTS[how]}, its input too, a scale for {scales}"
+                return "structure.rounded_both", says, share
     return None
+
+
+def _nearer(few: Product, x: Array, weight: Array) -> bool:
+    """Whether a guess comes nearer to what was recorded than the checkpoint's weight: types of scales may be others."""
+    return bool(np.square(few.products - x @ weight.T).sum() <= _NEARER**2 * np.square(few.missing).sum())
+
+
+def _cast(after: Cast, numbers: Array) -> Array:
+    return np.asarray(after(numbers), np.float64)
 
 
 def scales_across(product: Product) -> tuple[str, str, float] | None:
@@ -100,16 +125,10 @@ def _worst(product: Product) -> Array:
     return np.argsort(-np.abs(product.missing).max(0), kind="stable")[:_SCREENED]
 
 
-def _ways(inputs: int) -> Iterator[tuple[int, str, Grid, Stored]]:
-    """The block's size (or which part has a scale), in words; the grid; how scales are stored."""
-    cuts = [
-        (_ROW, "each row"),
-        *((size, f"each {size} numbers of a row") for size in _SIZES if size < inputs),
-        (_COLUMN, "each column"),
-        (_WHOLE, "all of it"),
-    ]
-    for grid, (size, says), (words, stored) in every(GRIDS, cuts, SCALES):
-        yield size, says + words, grid, stored
+def _cuts(inputs: int) -> list[tuple[int, str]]:
+    """The block's size, or which part has a scale, and that in words."""
+    sizes = ((size, f"each {size} numbers of a row") for size in _SIZES if size < inputs)
+    return [(_ROW, "each row"), *sizes, (_COLUMN, "each column"), (_WHOLE, "all of it")]
 
 
 def _rounded(rows: Array, size: int, grid: Grid, stored: Stored, of: Array) -> Array:

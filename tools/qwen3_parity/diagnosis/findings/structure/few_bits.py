@@ -31,6 +31,8 @@ _NF4 = np.array(
     _F32,
 )
 """The quantiles of a normal distribution that bitsandbytes has."""
+_E2M1 = np.array([*(-6.0, -4.0, -3.0, -2.0, -1.5, -1.0, -0.5), *(0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)], _F32)
+"""The numbers of a float of four bits, as MXFP4 has them."""
 
 
 class Held(NamedTuple):
@@ -118,9 +120,18 @@ def _zero_point(bits: int, whole: _Whole = np.rint) -> _Hold:
     return hold
 
 
+def _nearest(table: Array, parts: Array, scale: Array) -> Held:
+    return _held(table[np.searchsorted((table[1:] + table[:-1]) / 2, _divided(parts, scale))], scale)
+
+
 def _quantiles(parts: Array, stored: Stored) -> Held:
-    scale = stored(_peaks(parts))
-    return _held(_NF4[np.searchsorted((_NF4[1:] + _NF4[:-1]) / 2, _divided(parts, scale))], scale)
+    return _nearest(_NF4, parts, stored(_peaks(parts)))
+
+
+def _microscaled(parts: Array, stored: Stored) -> Held:
+    """The scale is the power of two that puts the largest size between 4 and 8."""
+    peaks = _peaks(parts)
+    return _nearest(_E2M1, parts, np.where(peaks > 0, np.exp2(np.frexp(peaks)[1] - _F32(3)), 1).astype(_F32))
 
 
 def _float8(rounded: Stored, largest: float) -> _Hold:
@@ -146,6 +157,7 @@ def _integers(bits: int) -> list[Grid]:
 GRIDS: tuple[Grid, ...] = (
     *(grid for bits in (8, 4, 5, 6, 3, 2) for grid in _integers(bits)),
     Grid("NF4", _quantiles),
+    Grid("MXFP4 (e2m1, its scales powers of two)", _microscaled),
     *(Grid(name, _float8(rounded, largest)) for (name, rounded), largest in zip(EIGHT_BITS, LARGEST, strict=True)),
 )
 """Every way, the usual ones first."""

@@ -9,7 +9,7 @@ from itertools import product as every
 import numpy as np
 
 from qwen3_golden import Array
-from qwen3_parity.diagnosis.findings.product import MOST, Product
+from qwen3_parity.diagnosis.findings.product import MOST, Cast, Product
 from qwen3_parity.diagnosis.findings.structure.few_bits import CUT_OFF, GRIDS, SCALES, Grid, Held, Stored
 
 _SIZES = (0, 32, 64, 128, 16, 8, 256, -1)
@@ -42,19 +42,24 @@ def misread(product: Product) -> tuple[str, str, float] | None:
         if size >= product.weight.shape[1]:
             continue
 
-        def as_stored(stored: Stored, grid: Grid = grid, size: int = size) -> tuple[Held, list[tuple[str, _Reading]]]:
-            held = _held(product.weight, outputs, grid, size, stored)
+        def as_stored(
+            stored: Stored, before: Cast, grid: Grid = grid, size: int = size
+        ) -> tuple[Held, list[tuple[str, _Reading]]]:
+            held = _held(before(product.weight), outputs, grid, size, stored)
             return held, [*_readings(grid), *_scales_of(others, outputs, grid, size, stored)]
 
-        for number in _near(few, worst, *as_stored(SCALES[0][1])):
-            for words, stored in SCALES:
-                held, readings = as_stored(stored)
-                says, reading = readings[number]
+        for number in _near(few, worst, *as_stored(SCALES[0][1], lambda weight: weight)):
+            best, says = 0.0, ""
+            for (before, after), (words, stored) in every(product.casts, SCALES):
+                held, readings = as_stored(stored, before)
+                how, reading = readings[number]
                 read = reading(held)
-                if read is not None and (share := part.share(weight=_weight(read, product))):
+                if read is not None and best < 1 and (share := part.share(weight=after(_weight(read, product)))):
                     scale = {0: "each row", -1: "all of it"}.get(size, f"each {size} numbers of a row")
                     stands = f"its weight is in {grid.says}, a scale for {scale}{words}"
-                    return "structure.misread", f"{stands}{says and f', and {says}'}", share
+                    best, says = max((best, says), (share, f"{stands}{how and f', and {how}'}"))
+            if best:
+                return "structure.misread", says, best
     return None
 
 
@@ -106,7 +111,7 @@ def _readings(grid: Grid) -> list[tuple[str, _Reading]]:
     """What is said of each way to read codes, zero points and scales, and the way; of codes cut off the right one."""
     if grid in CUT_OFF:
         return [("", lambda held: held)]
-    return [*(_OF_INTEGERS if grid.bits else ()), *(_signs(grid.bits) if grid.bits else ()), *_OF_SCALES]
+    return [*_OF_CODES, *((*_OF_ZEROS, *_signs(grid.bits)) if grid.bits else ()), *_OF_SCALES]
 
 
 def _ordered(order: tuple[int, ...]) -> _Reading:
@@ -132,6 +137,10 @@ def _halves(*, interleave: bool) -> _Reading:
         return held._replace(codes=codes)
 
     return read
+
+
+def _unsigned(held: Held) -> Held | None:
+    return held._replace(codes=np.abs(held.codes)) if held.codes.min() < 0 else None
 
 
 def _exchanged_halves(held: Held) -> Held | None:
@@ -215,6 +224,8 @@ _MOVES: tuple[tuple[str, Callable[[Array], Array]], ...] = (
     ("are the first one, everywhere", lambda values: np.broadcast_to(values[:1, :1], values.shape)),
     ("are the square root of what they should be", lambda values: np.sqrt(np.abs(values))),
     ("are multiplied twice", np.square),
+    ("are twice what they should be", lambda values: 2 * values),
+    ("are half of what they should be", lambda values: values / 2),
     ("are left out", np.ones_like),
 )
 _OF_SCALES: tuple[tuple[str, _Reading], ...] = tuple(
@@ -222,7 +233,7 @@ _OF_SCALES: tuple[tuple[str, _Reading], ...] = tuple(
     for zeros in (False, True)
     for says, move in _MOVES[: 11 if zeros else None]
 )
-_OF_INTEGERS: tuple[tuple[str, _Reading], ...] = (
+_OF_CODES: tuple[tuple[str, _Reading], ...] = (
     ("its codes are exchanged in pairs: the halves of a byte in the other order", _ordered((1, 0))),
     ("its codes are read as neighbours, where a byte holds those of both halves of a block", _halves(interleave=True)),
     ("its codes are read as halves of a block, where a byte holds neighbours", _halves(interleave=False)),
@@ -231,6 +242,9 @@ _OF_INTEGERS: tuple[tuple[str, _Reading], ...] = (
     ("its codes are read in order 0 2 4 6 1 3 5 7 of each eight", _ordered((0, 2, 4, 6, 1, 3, 5, 7))),
     ("its codes are read in reverse, in each eight", _ordered((7, 6, 5, 4, 3, 2, 1, 0))),
     ("its codes are read in reverse, in each four", _ordered((3, 2, 1, 0))),
+    ("its codes are read without their signs", _unsigned),
+)
+_OF_ZEROS: tuple[tuple[str, _Reading], ...] = (
     ("its zero points are one too large", _zero(lambda zero: zero + 1)),
     ("its zero points are one too small", _zero(lambda zero: zero - 1)),
     ("its zero points are added, not subtracted", _zero(np.negative)),

@@ -80,7 +80,7 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
     tensors = list(dict.fromkeys(name for name, _ in sources))
     order = np.array([row for _, row in sources])
     if tensors == [product.name]:
-        return _reordered(order)
+        return reordered(order)
     if len(tensors) == 1:
         if np.array_equal(order, np.arange(len(order))):
             return "weight.other_tensor", f"its weight is {tensors[0]}"
@@ -90,7 +90,8 @@ def _said(product: Product, sources: list[tuple[str, int]]) -> tuple[str, str]:
     return "weight.fused_layout", f"its weight's rows are those of several tensors ({shown}), in order {first} …"
 
 
-def _reordered(order: Array) -> tuple[str, str]:
+def reordered(order: Array) -> tuple[str, str]:
+    """What a weight is called whose rows are its own in another order, and what is said of it."""
     moved = np.flatnonzero(order != np.arange(len(order)))
     pairs = ", ".join(f"row {order[i]} at {i}" for i in moved[:_NAMED]) + " …" * (len(moved) > _NAMED)
     if len(np.unique(order)) < len(order):

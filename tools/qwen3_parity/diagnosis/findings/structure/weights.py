@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product as every
 
 import numpy as np
 
 from qwen3_golden import Array
 from qwen3_parity.diagnosis.findings.finding import Finding
 from qwen3_parity.diagnosis.findings.product import MOST, Form, Product, by_held
+from qwen3_parity.diagnosis.findings.structure.as_large import as_large
 from qwen3_parity.diagnosis.findings.structure.block_numbers import block_scaled, block_shifted
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks, rounded_both, rounded_inputs, scales_across
 from qwen3_parity.diagnosis.findings.structure.clamped_inputs import clamped_inputs
 from qwen3_parity.diagnosis.findings.structure.decoded import as_far_as, decoded
 from qwen3_parity.diagnosis.findings.structure.misread import misread
 from qwen3_parity.diagnosis.findings.structure.narrowed import narrowed, vector
-from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, rows, rows_are, rows_replaced
+from qwen3_parity.diagnosis.findings.structure.orders import columns_permuted, reordered, rows, rows_are, rows_replaced
 from qwen3_parity.diagnosis.findings.structure.rank import low_rank
 from qwen3_parity.diagnosis.findings.structure.scales import added, column_scaled, factor, row_scaled, row_shifted
+from qwen3_parity.diagnosis.findings.structure.tables import other_table
 from qwen3_parity.diagnosis.findings.wrong_tap import WrongTap
 from qwen3_parity.judge.budgets import headroom
+from qwen3_parity.judge.indices import ranges
 from qwen3_parity.mistakes.linear_fitted import runs
 from qwen3_parity.mistakes.rounding import ROUNDED
 
@@ -37,6 +41,8 @@ _ZEROS = 0.01
 """The part of the wrong numbers that may be zero: a weight makes none."""
 _SAID = list[tuple[Mapping[str, Array], dict[tuple[str, bytes, tuple[int, ...]], "Finding | None"]]]()
 """Of the last checkpoint that was asked about what was said of each weight."""
+_CLOSER = {False: 1 / 6, True: 1 / 4}
+"""The part of a narrow type's limits that is looked at first, by whether its input is computed."""
 _FORMS: tuple[Form, ...] = (
     narrowed,
     factor,
@@ -50,6 +56,7 @@ _FORMS: tuple[Form, ...] = (
     rows_replaced,
     columns_permuted,
     misread,
+    other_table,
     decoded,
     row_scaled,
     row_shifted,
@@ -58,6 +65,7 @@ _FORMS: tuple[Form, ...] = (
     block_scaled,
     low_rank,
     as_far_as,
+    as_large,
 )
 """Those with fewer free numbers first: what comes later fits whatever comes before it."""
 _OF_INPUTS = (
@@ -66,6 +74,9 @@ _OF_INPUTS = (
     "structure.clamped_inputs",
     "structure.input_channels",
 )
+_EXPERTS = 16
+"""Experts of which each is looked at by itself where all of them have no form."""
+_TURNED = "; a row is what makes an output, by x @ W"
 _AS_STORED = ", though what was loaded is the checkpoint's by its digest: what becomes of it afterwards?"
 
 
@@ -74,9 +85,14 @@ def weight_structure(tap: WrongTap) -> Finding | None:
     product = tap.product()
     if product is not None and product.by_positions is not None and not product.wrong.any():
         product = product.by_positions  # the rows that were recorded are right
-    if product is None or not np.isfinite(product.weight).all() or not product.wrong.any():
+    if product is None or not np.isfinite(product.weight).all():
         return None
-    return _structure(product)
+    # A narrow run's limits hide most of what few bits leave: its roundings by themselves stay far below them.
+    if product.held is None and product.roundoff:
+        closer = replace(product, headroom=_CLOSER[product.hidden] * product.headroom)
+        if closer.wrong.any() and (finding := _in_a_form(closer)) is not None:
+            return finding
+    return _structure(product) if product.wrong.any() else None
 
 
 def structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Finding | None:
@@ -101,6 +117,35 @@ def _structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Findi
         return None if fits is None else Finding(*fits, 1.0)
     if stored.ndim < 2 or held.ndim < 2 or not held.size:
         return None
+    finding = _either_way(name, held, stored, tensors)
+    if finding is None or finding.weight == 1 or held.ndim < 3 or not 1 < len(held) <= _EXPERTS:
+        return finding
+    each = [_either_way(name, held[i : i + 1], stored[i : i + 1], tensors) for i in range(len(held))]
+    of_each = _of_experts(each)
+    return of_each if of_each is not None and of_each.weight > finding.weight else finding
+
+
+def _either_way(name: str, held: Array, stored: Array, tensors: Mapping[str, Array]) -> Finding | None:
+    """What is said of a weight whose rows make its outputs, or its columns, as the reference computes x @ W."""
+    turned = held.swapaxes(-1, -2), stored.swapaxes(-1, -2)
+    return _structure(*filter(None, (_by_rows(name, *each, tensors) for each in ((held, stored), turned))))
+
+
+def _of_experts(each: Sequence[Finding | None]) -> Finding | None:
+    """What each expert's weight is, where all are known; it is called what the fewest are, which stand out."""
+    groups = dict[tuple[str, str], list[int]]()
+    for number, finding in enumerate(each):
+        if finding is None or finding.name == UNKNOWN:
+            return None
+        says = finding.says.replace(_TURNED, "").partition("; told by")[0]
+        groups.setdefault((finding.name, says), []).append(number)
+    ordered = sorted(groups.items(), key=lambda group: len(group[1]))
+    says = "; ".join(f"expert{'s' * (len(at) > 1)} {ranges(at)}: {words}" for (_, words), at in ordered)
+    return Finding(ordered[0][0][0], says, min(finding.weight for finding in each if finding is not None))
+
+
+def _by_rows(name: str, held: Array, stored: Array, tensors: Mapping[str, Array]) -> Product | None:
+    """What each input by itself makes of a weight whose rows each make an output; None of what is no number."""
     rows = held.reshape(-1, held.shape[-1])
     weight = np.asarray(stored.reshape(-1, stored.shape[-1])[: len(rows)], np.float64)
     if weight.shape != rows.shape or not np.isfinite(weight).all() or not np.isfinite(rows).all():
@@ -111,23 +156,29 @@ def _structure_of(name: str, held: Array, tensors: Mapping[str, Array]) -> Findi
         name, no_inputs, weight, nothing, empty, empty, headroom("op", "linear").max, loaded=False, tensors=tensors
     )
     product = by_held(product, rows)
-    return None if product.held is None else _structure(product)
+    return None if product.held is None else product
 
 
-def _structure(product: Product) -> Finding | None:
-    """What the first form says that fits: of the weight as it was loaded, or else of what was recorded."""
-    for each in (product, *filter(None, [product.by_positions])):
-        if (finding := _in_a_form(each)) is not None:
+def _structure(*products: Product) -> Finding | None:
+    """What the first form says that fits: of the weight as it was loaded, or else of what was recorded.
+
+    The `products` are of one weight, whose rows make its outputs, or its columns.
+    """
+    if not products:
+        return None
+    for each in (products, [*filter(None, [products[0].by_positions])]):
+        if (finding := _in_a_form(*each)) is not None:
             return finding
-    return _any_weight(product) if product.held is None else _other_weight(product, product.held)
+    return _any_weight(products[0]) if products[0].held is None else _other_weight(*products)
 
 
-def _in_a_form(product: Product) -> Finding | None:
-    for form in _FORMS:
+def _in_a_form(*products: Product) -> Finding | None:
+    for form, product in every(_FORMS, products):
         if (fits := form(product)) is not None:
             name, says, share = fits
             after = _AS_STORED if product.loaded and name not in _OF_INPUTS else ""
-            return Finding(name, f"{says}{_told_by(product)}{after}", share)
+            turned = "" if product is products[0] else _TURNED
+            return Finding(name, f"{says}{_told_by(product)}{after}{turned}", share)
     return None
 
 
@@ -155,6 +206,29 @@ def _anothers(product: Product, held: Array) -> Finding | None:
     return None
 
 
+def _in_other_order(*products: Product) -> Finding | None:
+    """The weight's own rows in another order, in a form that is known, as experts that are exchanged in few bits."""
+    ordered = [(order, product) for product in products if (order := _order(product)) is not None]
+    for order, product in ordered:
+        form = _in_a_form(replace(product, weight=product.weight[order]))
+        if form is not None:
+            name, says = reordered(order)
+            turned = "" if product is products[0] else _TURNED
+            return Finding(name, f"{says}; so ordered, {form.says}{turned}", 1.0)
+    return Finding(*reordered(ordered[0][0]), 1.0) if ordered else None
+
+
+def _order(product: Product) -> Array | None:
+    """Which row each row as loaded is nearest to; None where that is itself, or none."""
+    held = np.asarray(product.held)
+    sizes = (np.maximum(np.linalg.norm(rows, axis=1), np.finfo(np.float64).tiny) for rows in (held, product.weight))
+    cosines = (held @ product.weight.T) / np.outer(*sizes)
+    order, rows = cosines.argmax(1), np.arange(len(held))
+    if np.array_equal(order, rows) or len(np.unique(order)) < len(order) or cosines[rows, order].min() < _ALIKE:
+        return None
+    return np.asarray(order)
+
+
 def _told_by(product: Product) -> str:
     if product.held is None:
         return f"; told by {_counted(product.positions)} of {product.weight.shape[1]} inputs"
@@ -162,10 +236,12 @@ def _told_by(product: Product) -> str:
     return "" if whole else f"; told by its first {len(product.held)} rows as loaded"
 
 
-def _other_weight(product: Product, held: Array) -> Finding:
+def _other_weight(product: Product, *turned: Product) -> Finding:
     """A weight that the recording has, in no form that is known of it."""
-    if (anothers := _anothers(product, held)) is not None:
-        return anothers
+    held = np.asarray(product.held)
+    for finding in (_anothers(product, held), _in_other_order(product, *turned)):
+        if finding is not None:
+            return finding
     outputs = np.flatnonzero(product.wrong)
     weight, change = product.weight[outputs], (held - product.weight)[outputs]
     size = float(np.sqrt(np.square(change).mean() / np.square(weight).mean()))
