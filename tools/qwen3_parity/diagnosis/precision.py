@@ -17,6 +17,7 @@ from qwen3_parity.diagnosis.findings.numbers.inputs import rounded_input
 from qwen3_parity.diagnosis.findings.structure.weights import weight_structure
 from qwen3_parity.diagnosis.parameters import FOREIGN
 from qwen3_parity.judge.match import OTHER_BYTES
+from qwen3_parity.judge.verdict import Verdicts
 
 _FINDINGS = frozenset(
     {
@@ -27,7 +28,9 @@ _FINDINGS = frozenset(
 _FINDERS = (weight_structure, grid, rounded_input)
 """What finds these."""
 _NAMES = frozenset({"edit.rounded", "weight.quantised"})
-_HALF = ".half_precision"
+_HALF, _HALVES = ".half_precision", ("bfloat16", "float16")
+NOT_FINITE = "not_finite"
+"""How the names of findings end that a tap holds NaN or an infinity."""
 _SURE, _ON_A_GRID, _OF_SOME = 0.99, 0.9, 0.85
 """What a finding must tell; of numbers on a grid, which are no farther off than its steps; and what is told of one
 that wrong taps of the place contradict."""
@@ -43,6 +46,22 @@ def in_few_bits(fault: Explained) -> bool:
     return bool(numbers) and _tells(numbers[0])
 
 
+def ordered(faults: Sequence[Explained], verdicts: Verdicts) -> list[Explained]:
+    """The faults with what is not finite first, and what only scatters as roundings do behind what tells more."""
+    broken = {(tap.name, tap.step) for tap in verdicts.not_finite}
+
+    def order(fault: Explained) -> tuple[bool, bool]:
+        return broken.isdisjoint((verdict.name, verdict.step) for verdict in fault.fault.wrong), _scatters(fault)
+
+    return sorted(faults, key=order)
+
+
+def others_first(faults: Sequence[Explained]) -> list[Explained]:
+    """What is done otherwise, then what is rounded beside the weights, then the weights in few bits."""
+    rounded = also_rounded(faults)
+    return sorted(faults, key=lambda fault: in_few_bits(fault) + (in_few_bits(fault) and fault not in rounded))
+
+
 def without_fix(diagnosis: Diagnosis) -> Diagnosis:
     """The diagnosis without what to change at places in few bits, where the candidate itself says that it is lossy."""
     faults = [
@@ -55,14 +74,49 @@ def without_fix(diagnosis: Diagnosis) -> Diagnosis:
 
 
 def declared(fault: Explained, diagnosis: Diagnosis) -> bool:
-    """Whether a place holds numbers in few bits, and the candidate says of itself that it has no claim to parity."""
-    return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and in_few_bits(fault)
+    """Whether a place holds numbers in few bits, and the candidate says of itself that it has no claim to parity.
+
+    Of an engine that is quantised that is no results in half precision.
+    """
+    lossy = diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER
+    return lossy and in_few_bits(fault) and fault not in also_rounded(diagnosis.faults)
+
+
+def also_rounded(faults: Sequence[Explained]) -> list[Explained]:
+    """Places of a quantised engine that are rounded to half precision, and are no weight's and no cache's: tables,
+    norms, a router; none where half precision is all that an engine is lossy by.
+    """
+    few = [fault for fault in faults if in_few_bits(fault)]
+    half = [fault for fault in few if _is_half(fault)]
+    return [fault for fault in half if not _is_stored(fault)] if len(half) < len(few) else []
+
+
+def _first(fault: Explained) -> Explanation | Finding:
+    """What a place in few bits is known by."""
+    return fault.explanations[0] if fault.is_known else fault.numbers[0]
+
+
+def _is_half(fault: Explained) -> bool:
+    """Whether what is rounded at a place is so to half precision, and no codes."""
+    first = _first(fault)
+    is_of_codes = first.name.startswith("structure.") or first.name == "weight.quantised"
+    return not is_of_codes and (first.name.endswith(_HALF) or any(half in first.says for half in _HALVES))
+
+
+def _is_stored(fault: Explained) -> bool:
+    """Whether what is rounded at a place is a weight, or a cache."""
+    first = _first(fault)
+    of_weight = first.name == "edit.parameter" and ".weight " in first.says
+    return of_weight or first.name.startswith("weight.") or "cache" in first.name + first.says
 
 
 def scatters(fault: Explained, diagnosis: Diagnosis) -> bool:
     """Whether a place is off as roundings make it, of a candidate that declares them: nobody can tell more from it."""
-    first = fault.numbers[0].name if fault.numbers and not fault.is_known else ""
-    return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and first == "fit.scattered"
+    return diagnosis.verdicts.arithmetic == pb.ARITHMETIC_OTHER and _scatters(fault)
+
+
+def _scatters(fault: Explained) -> bool:
+    return not fault.is_known and bool(fault.numbers) and fault.numbers[0].name == "fit.scattered"
 
 
 def lossy_alone(diagnosis: Diagnosis) -> str:
@@ -76,6 +130,7 @@ def lossy_alone(diagnosis: Diagnosis) -> str:
         *(parameter for parameter in diagnosis.parameters if not parameter.says.startswith(FOREIGN)),
         *(problem for problem in diagnosis.verdicts.structural if not problem.got.endswith(OTHER_BYTES)),
     ]
+    beside += diagnosis.verdicts.not_finite
     if not diagnosis.faults or beside or not all(declared(fault, diagnosis) for fault in diagnosis.faults):
         return ""
     return f"{summary(diagnosis.faults)}, and the recording declares that: there is nothing to fix"
@@ -119,14 +174,19 @@ def summary(faults: Sequence[Explained], *, whole: bool = True) -> str:
 
     `whole`: nothing is wrong beside these places.
     """
-    others = [fault for fault in faults if not in_few_bits(fault)]
-    few, every = len(faults) - len(others), len(faults)
+    others, rounded = [fault for fault in faults if not in_few_bits(fault)], also_rounded(faults)
+    every, few = len(faults), len(faults) - len(others) - len(rounded)
     if not few:
         return ""
-    if not others:
+    also = f"; also rounded, which is seldom meant: {_places(rounded)}" if rounded else ""
+    if few == every:
         holds = "it holds" if every == 1 else "both hold" if every == 2 else f"all {every} hold"
         rest = "; nothing else is otherwise" if whole and not any(fault.untried for fault in faults) else ""
         return f"{holds} numbers in few bits, as a lossy engine does{rest}"
     holds, rest = "holds" if few == 1 else "hold", "the other one is" if len(others) == 1 else "the others are"
-    places = ", ".join(fault.fault.place.replace("{layer}", "*") for fault in others)
-    return f"{few} of them {holds} numbers in few bits, as a lossy engine does; {rest} {places}"
+    rest = f"; {rest} {_places(others)}" if others else ""
+    return f"{few} of them {holds} numbers in few bits, as a lossy engine does{rest}{also}"
+
+
+def _places(faults: Sequence[Explained]) -> str:
+    return ", ".join(fault.fault.place.replace("{layer}", "*") for fault in faults)

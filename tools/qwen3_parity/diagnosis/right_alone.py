@@ -44,12 +44,8 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
     over = [tap for tap in verdicts.taps if not tap.passed and tap.metrics is not None]
     if not over:
         return []
-    nan = next((tap for tap in over if tap.metrics is not None and tap.metrics.nonfinite_actual), None)
-    if nan is not None:
-        return [
-            f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it; often a "
-            "token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it see itself"
-        ]
+    if verdicts.not_finite:
+        return [nobody_judges(verdicts)]
     if mine := other_type(verdicts, golden):
         theirs = _TYPES[golden]
         measure = (
@@ -69,6 +65,15 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
         reasons = {verdict.reason: None for verdict in alone if verdict.reason}
         return [first, _named("; ".join(reasons), list(dict.fromkeys(unjudged)))]
     return [f"{first}: look at what its ops are given, not at how they compute"]
+
+
+def nobody_judges(verdicts: Verdicts) -> str:
+    """What is said of a run that is not finite, where no slice is to blame for it."""
+    return (
+        f"NaN or infinities stand first at {verdicts.not_finite[0].where}, and where a slice reads them nobody can "
+        "judge it; often a token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it "
+        "see itself"
+    )
 
 
 def other_type(verdicts: Verdicts, golden: pb.Arithmetic) -> str:

@@ -199,6 +199,11 @@ class Verdicts:
         return next((tap for tap in self.taps if not tap.passed), None)
 
     @property
+    def not_finite(self) -> list[Verdict]:
+        """The taps that hold NaN or an infinity where the golden has none, in execution order."""
+        return [tap for tap in self.taps if tap.metrics is not None and tap.metrics.nonfinite_actual]
+
+    @property
     def identical(self) -> bool:
         """Whether every judged element of every compared tap has the golden's bits."""
         return self.compared > 0 and not any(tap.metrics is None or tap.metrics.differing for tap in self.taps)

@@ -14,7 +14,7 @@ from rich.text import Text
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone
+from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone, others_first
 from qwen3_parity.diagnosis.precision import summary as summary_of_bits
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
@@ -63,12 +63,14 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    meaning = [Text(line) for line in diagnosis.meaning]
+    parts += meaning if diagnosis.faults else []
     parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
-    for fault, *others in _by_mistake(sorted(diagnosis.faults, key=in_few_bits), together=not every):
+    for fault, *others in _by_mistake(others_first(diagnosis.faults), together=not every):
         parts += [*explained(fault, every=every), *([Text(f"  {_at_more(others)}")] if others else [])]
     parts += [Text(str(misplaced)) for misplaced in diagnosis.misplaced]
     parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
-    parts += [Text(line) for line in diagnosis.meaning]
+    parts += [] if diagnosis.faults else meaning
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis, None if every else _FLIPS)]
     parts += [Text(str(cast)) for cast in diagnosis.casts]
@@ -104,7 +106,8 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
     """How many places hold numbers in few bits, and what to do where that is all, and declared."""
     if alone := lossy_alone(diagnosis):
         return [f"{alone}; {TO_DECIDE}"]
-    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
+    beside = [*diagnosis.misplaced, *diagnosis.parameters, *diagnosis.verdicts.not_finite]
+    lossy = summary_of_bits(diagnosis.faults, whole=not beside)
     return [lossy] if lossy else []
 
 
