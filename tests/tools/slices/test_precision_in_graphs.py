@@ -1,6 +1,6 @@
 """An engine that is lossy everywhere is told apart from one that also makes a mistake.
 
-It runs `diagnosis.precision` and `diagnosis.joined`, too.
+It runs `diagnosis.precision`, `diagnosis.joined` and `diagnosis.by_layer`, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from qwen3_golden import read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.known_words import READ_FIX
 from qwen3_parity.diagnosis.precision import in_few_bits
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import check_folder
@@ -124,7 +125,9 @@ def test_a_folder_of_a_lossy_engine_has_nothing_to_fix_either(tmp_path: Path) ->
 
 def test_the_same_numbers_have_a_fix_where_nobody_declares_them(tmp_path: Path) -> None:
     diagnosis = diagnosed(eight_bits, folder=tmp_path, arithmetic="float32")
-    assert "fix:" in printed(diagnosis) and after_diagnosis(diagnosis)["do"] == "fix"
+    text = printed(diagnosis)
+    assert "fix:" in text and after_diagnosis(diagnosis)["do"] == "fix"
+    assert text.count('if that is meant, declare it, recording.arithmetic = "other"') == 1
 
 
 def test_of_too_few_taps_of_a_lossy_engine_more_are_asked_for(tmp_path: Path) -> None:
@@ -231,3 +234,42 @@ def test_what_is_rounded_beside_the_weights_is_said_by_itself_and_has_a_fix(tmp_
     assert text.index("\nmodel.norm") < text.index("self_attn.q_proj\n")
     following = after_diagnosis(diagnosis)
     assert following["do"] == "fix" and "model.norm" in str(following["says"])
+
+
+def zero_points_off(layer: int) -> Callable[[Any], None]:
+    """A projection in packed bits, whose weight nobody can record, with its zero points one too small."""
+
+    def change(model: Any) -> None:
+        linear = model.model.layers[layer].mlp.up_proj
+        weight = linear.weight.data
+        low, high = weight.amin(-1, keepdim=True).clamp(max=0), weight.amax(-1, keepdim=True).clamp(min=0)
+        scale = (high - low) / 15
+        zero = torch.round(-low / scale)
+        codes = (torch.round(weight / scale) + zero).clamp(0, 15)
+        packed = (codes - (zero - 1)) * scale
+        linear.register_forward_hook(lambda _module, inputs, _y: nn.functional.linear(inputs[0], packed))
+
+    return change
+
+
+def test_a_packed_weight_that_is_read_otherwise_is_named_in_its_layer_and_has_a_fix(tmp_path: Path) -> None:
+    diagnosis = diagnosed(zero_points_off(1), eight_bits, folder=tmp_path)
+    (fault,) = (fault for fault in diagnosis.faults if not in_few_bits(fault))
+    assert {verdict.name for verdict in fault.fault.wrong} == {"model.layers.1.mlp.up_proj"} and fault.misread
+    text = printed(diagnosis)
+    assert "its zero points are one too small" in text and f"fix: {READ_FIX}" in text
+    assert "no known mistake" not in text and "its numbers name the mistake" in text
+    following = after_diagnosis(diagnosis)
+    assert following["mistake"] == "structure.misread" and READ_FIX in str(following["says"])
+
+
+def fewer_bits(model: Any) -> None:
+    linear = model.model.layers[1].mlp.up_proj
+    packed = in_integers(linear.weight.data, 7)
+    linear.register_forward_hook(lambda _module, inputs, _y: nn.functional.linear(inputs[0], packed))
+
+
+def test_layers_in_other_bits_than_the_rest_are_said(tmp_path: Path) -> None:
+    text = printed(diagnosed(fewer_bits, eight_bits, folder=tmp_path))
+    assert "as a lossy engine does (not the same in all layers of model.layers.*.mlp.up_proj); nothing else" in text
+    assert "up_proj.weight to int4" in text and "3 of 6 taps wrong, layer 1 (of 0–1)" in text

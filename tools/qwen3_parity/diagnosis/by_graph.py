@@ -15,6 +15,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.at_padding import at_padding
+from qwen3_parity.diagnosis.by_layer import Part, by_layer
 from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.past_windows import GONE, with_past
@@ -27,7 +28,7 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.from_behind import View, from_behind, views
-from qwen3_parity.diagnosis.joined import joined
+from qwen3_parity.diagnosis.joined import idle_beside, joined
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.other_order import in_right_order
@@ -172,6 +173,7 @@ class _Place(NamedTuple):
     searched: Searched
     network: Network
     first: Mapping[Key, Key]
+    forms: str = ""
 
 
 def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
@@ -202,8 +204,22 @@ def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequen
         places.append(_Place(fault, wrong, searched, net, first))
     return [
         replace(_explained(part, by_numbers=until is not None), cut=part.searched.stopped and search.cut)
-        for part in _agreed(places, search, passed)
+        for place in _agreed(places, search, passed)
+        for part in _by_layer(place, search, passed, until)
     ]
+
+
+def _by_layer(place: _Place, search: Search, passed: Collection[int], until: int | None) -> list[_Place]:
+    """A place, or what is otherwise in it and what is in few bits; as it is where nothing is looked for."""
+    if until is None:
+        return [place]
+    part, most = Part(place.fault, place.wrong, place.searched), until // _LEAST
+
+    def again(fault: Fault) -> Searched:
+        return _searched(fault, place.network, (), search, passed, most)
+
+    parts = search.or_else(lambda: by_layer(part, place.network, again), [part], f"the layers of {place.fault.place}")
+    return [place._replace(**each._asdict()) for each in parts]
 
 
 def _name_too(place: str, first: Mapping[Key, Key], places: list[_Place]) -> None:
@@ -277,7 +293,7 @@ def _agreed(places: Sequence[_Place], search: Search, passed: Collection[int]) -
 
 
 def _explained(place: _Place, *, by_numbers: bool = True) -> Explained:
-    fault, wrong, searched, network, first = place
+    fault, wrong, searched, network, first, forms = place
     worst = max(wrong, key=lambda part: part.verdict.share)
     key = worst.verdict.name, worst.verdict.step
     value = network.graph.taps[key]
@@ -286,12 +302,13 @@ def _explained(place: _Place, *, by_numbers: bool = True) -> Explained:
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
+    numbers[:1] = [replace(finding, says=forms or finding.says) for finding in numbers[:1]]
     every = where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
     explanations, no_names = certain(every, narrow=network.narrow)
     if not explanations and (windows := _of_the_first_step(every, fault)):
         explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)
-    idle = _idle(first[key][0]) if key in first else _idle_beside(network, value, worst)
+    idle = idle_beside(key, first, network)
     known = bool(explanations) and explanations[0].certain
     by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
     says = sorted([*idle, *by_weight], key=lambda finding: not finding.name.endswith(NOT_FINITE))
@@ -319,24 +336,6 @@ def _with_copy(fault: Explained, elsewhere: Sequence[Misplaced]) -> Explained:
                 says = f"{names} read what the reference has here in some rows, before it was otherwise in this step"
             fault = replace(fault, findings=[*begin, Finding("from.copy", says, 1.0), *rest])
     return fault
-
-
-def _idle_beside(network: Network, value: int, worst: Alone) -> list[Finding]:
-    """That the reference does nothing at a tap, where the candidate holds its value right in another one."""
-    if value not in network.twice:
-        return []
-    verdict = worst.verdict
-    names = [name for (name, step), held in network.graph.taps.items() if held == value and step == verdict.step]
-    held = (network.candidate.get(name, verdict.step) for name in names if name != verdict.name)
-    before = [
-        item.info.name for item in held if item is not None and np.array_equal(item.values(), network.twice[value])
-    ]
-    return _idle(before[-1]) if before else []
-
-
-def _idle(name: str) -> list[Finding]:
-    says = f"the reference does nothing here: it gives what {name} holds, and this engine gives otherwise"
-    return [Finding("from.nothing", says, 1.0)]
 
 
 def _of_the_first_step(explanations: Sequence[Explanation], fault: Fault) -> list[Explanation]:

@@ -14,7 +14,7 @@ import numpy as np
 
 from qwen3_golden import Tensor
 from qwen3_parity.diagnosis.faults import Fault
-from qwen3_parity.diagnosis.findings import Key
+from qwen3_parity.diagnosis.findings import Finding, Key
 from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.network import DTYPES, Network, is_finite
 from qwen3_reference.graph.scope import counted
@@ -50,6 +50,24 @@ def joined(fault: Fault, wrong: Sequence[Alone], before: Mapping[int, Key], netw
     passing = tuple(part.verdict for part in parts if part.verdict.passed)
     fault = replace(fault, wrong=tuple(part.verdict for part in rest), passing=(*fault.passing, *passing))
     return Joined(first, fault, rest, net)
+
+
+def idle_beside(key: Key, first: Mapping[Key, Key], network: Network) -> list[Finding]:
+    """That the reference does nothing at a tap, where the candidate holds its value in a `first` one, or right."""
+    if key in first:
+        return [_idle(first[key][0])]
+    value = network.graph.taps[key]
+    if value not in network.twice:
+        return []
+    names = [name for (name, step), tap in network.graph.taps.items() if tap == value and step == key[1]]
+    taps = (network.candidate.get(name, key[1]) for name in names if name != key[0])
+    before = [tap.info.name for tap in taps if tap is not None and np.array_equal(tap.values(), network.twice[value])]
+    return [_idle(name) for name in before[-1:]]
+
+
+def _idle(name: str) -> Finding:
+    says = f"the reference does nothing here: it gives what {name} holds, and this engine gives otherwise"
+    return Finding("from.nothing", says, 1.0)
 
 
 def _key(part: Alone) -> Key:

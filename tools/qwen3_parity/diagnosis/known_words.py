@@ -102,6 +102,9 @@ EDITS: Mapping[str, str] = {
 }
 """Name -> what is done, of edits of a golden's graph."""
 STRUCTURE_FIX = "compare what it names with the checkpoint, or with the format that the engine stores it in"
+MISREAD = frozenset({"structure.misread", "structure.scales_axis"})
+"""What names how a weight in few bits is read."""
+READ_FIX = "mend how the packed weight is read: codes, zero points and scales as they are stored"
 STRUCTURES: Mapping[str, str] = {
     "structure.block_scaled": "has blocks of its weight multiplied by numbers of their own, as by another's scales",
     "structure.block_shifted": "has a number added to each block of its weight, as by another's zero points",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -25,10 +26,13 @@ _FINDINGS = frozenset(
         *("invariant.grid", "fit.grid", "cache.quantised", "weight.rounded"),
     }
 )
-_FINDERS = (weight_structure, grid, rounded_input)
+Finder = Callable[[WrongTap], Finding | None]
+_FINDERS: tuple[Finder, ...] = (weight_structure, grid, rounded_input)
 """What finds these."""
 _NAMES = frozenset({"edit.rounded", "weight.quantised"})
 _HALF, _HALVES = ".half_precision", ("bfloat16", "float16")
+IN_LAYERS, _OF_LAYERS = "layer", " of layer"
+"""How what is said begins where layers are in different bits, and what it has in it of weights as they were loaded."""
 NOT_FINITE = "not_finite"
 """How the names of findings end that a tap holds NaN or an infinity."""
 _SURE, _ON_A_GRID, _OF_SOME = 0.99, 0.9, 0.85
@@ -41,7 +45,7 @@ def in_few_bits(fault: Explained) -> bool:
     if fault.left:
         return False
     if fault.is_known:
-        return _rounds(fault.explanations[0])
+        return rounds(fault.explanations[0])
     numbers = fault.numbers
     return bool(numbers) and _tells(numbers[0])
 
@@ -57,9 +61,14 @@ def ordered(faults: Sequence[Explained], verdicts: Verdicts) -> list[Explained]:
 
 
 def others_first(faults: Sequence[Explained]) -> list[Explained]:
-    """What is done otherwise, then what is rounded beside the weights, then the weights in few bits."""
+    """What is done otherwise, what is rounded beside the weights, then weights in few bits, those of several first."""
     rounded = also_rounded(faults)
-    return sorted(faults, key=lambda fault: in_few_bits(fault) + (in_few_bits(fault) and fault not in rounded))
+
+    def order(fault: Explained) -> tuple[bool, bool, bool]:
+        few = in_few_bits(fault)
+        return few, few and fault not in rounded, few and not _differs(fault)
+
+    return sorted(faults, key=order)
 
 
 def without_fix(diagnosis: Diagnosis) -> Diagnosis:
@@ -150,19 +159,27 @@ def held_by_all(numbers: list[Finding], alike: Sequence[WrongTap]) -> list[Findi
         return numbers
     finders = [*_FINDERS]
     for tap in alike:
-        with np.errstate(all="ignore"):
-            each = ((finder, finder(tap)) for finder in finders)
-            same = next((finder for finder, finding in each if finding is not None and _tells(finding)), None)
-        if same is not None:
-            finders.sort(key=lambda finder: finder is not same)  # what told it of a tap does so of the next
-        else:
+        if in_bits_of(tap, finders) is None:
             first = numbers[0]
             says = f"{first.says}; at {tap.name} (step {tap.step}) they are no such numbers"
             return [replace(first, says=says, weight=min(first.weight, _OF_SOME)), *numbers[1:]]
     return numbers
 
 
-def _rounds(explanation: Explanation) -> bool:
+def in_bits_of(tap: WrongTap, finders: list[Finder] | None = None) -> Finding | None:
+    """In which few bits a wrong tap is, for sure; who told it comes first in the `finders`: it does of the next."""
+    finders = [*_FINDERS] if finders is None else finders
+    for finder in finders:
+        with np.errstate(all="ignore"):
+            finding = finder(tap)
+        if finding is not None and _tells(finding):
+            finders.sort(key=lambda each: each is not finder)
+            return finding
+    return None
+
+
+def rounds(explanation: Explanation) -> bool:
+    """Whether a mistake is no more than that numbers are in few bits."""
     name, weight = explanation.name, explanation.name == "edit.parameter"
     return not explanation.partly and (
         name in _NAMES | _FINDINGS or name.endswith(_HALF) or (weight and explanation.says.startswith("rounds "))
@@ -175,18 +192,31 @@ def summary(faults: Sequence[Explained], *, whole: bool = True) -> str:
     `whole`: nothing is wrong beside these places.
     """
     others, rounded = [fault for fault in faults if not in_few_bits(fault)], also_rounded(faults)
-    every, few = len(faults), len(faults) - len(others) - len(rounded)
+    few = [fault for fault in faults if fault not in others and fault not in rounded]
     if not few:
         return ""
-    also = f"; also rounded, which is seldom meant: {_places(rounded)}" if rounded else ""
-    if few == every:
+    every, bits = len(faults), f"numbers in few bits, as a lossy engine does{_differing(few)}"
+    if len(few) == every:
         holds = "it holds" if every == 1 else "both hold" if every == 2 else f"all {every} hold"
         rest = "; nothing else is otherwise" if whole and not any(fault.untried for fault in faults) else ""
-        return f"{holds} numbers in few bits, as a lossy engine does{rest}"
-    holds, rest = "holds" if few == 1 else "hold", "the other one is" if len(others) == 1 else "the others are"
-    rest = f"; {rest} {_places(others)}" if others else ""
-    return f"{few} of them {holds} numbers in few bits, as a lossy engine does{rest}{also}"
+        return f"{holds} {bits}{rest}"
+    rest = f"; {'the other one is' if len(others) == 1 else 'the others are'} {_places(others)}" if others else ""
+    also = f"; also rounded, which is seldom meant: {_places(rounded)}" if rounded else ""
+    return f"{len(few)} of them {'holds' if len(few) == 1 else 'hold'} {bits}{rest}{also}"
+
+
+def _differing(few: Sequence[Explained]) -> str:
+    """Of which places in few bits the layers are in different ones; two faults of a place are where mistakes say it."""
+    count = Counter(fault.fault.place for fault in few)
+    differing = [fault for fault in few if _differs(fault) or count[fault.fault.place] > 1]
+    return f" (not the same in all layers of {_places(differing)})" if differing else ""
+
+
+def _differs(fault: Explained) -> bool:
+    """Whether the layers of a place in few bits are in different ones."""
+    says = _first(fault).says
+    return says.startswith(IN_LAYERS) or _OF_LAYERS in says
 
 
 def _places(faults: Sequence[Explained]) -> str:
-    return ", ".join(fault.fault.place.replace("{layer}", "*") for fault in faults)
+    return ", ".join(dict.fromkeys(fault.fault.place.replace("{layer}", "*") for fault in faults))

@@ -14,6 +14,8 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 _FEW = 3
+RIGHT_IN = "every op is right on its own inputs in"
+"""How a sentence begins on a run that is right in another arithmetic than the golden's."""
 _TYPES: dict[int, str] = {arithmetic: name for name, arithmetic in BY_NAME.items() if name not in ("float64", "other")}
 """Arithmetics that a model can be captured in."""
 
@@ -58,7 +60,7 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
                 f"than roundings to {mine} does not show. Of an engine that computes in {theirs} record them before "
                 f"they are rounded; else {measure}"
             ]
-        return [f"every op is right on its own inputs in {mine}, and the golden's run was in {theirs}: {measure}"]
+        return [f"{RIGHT_IN} {mine}, and the golden's run was in {theirs}: {measure}"]
     first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
     unjudged = [verdict.name for verdict in alone if verdict.reason]
     if unjudged:

@@ -17,6 +17,8 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.predictions import Predictions
 from qwen3_parity.judge.spoken import spoken
 
+FURTHER = "further from the golden than honest arithmetic goes"
+"""The rule of a tap that leaves the budget of the whole run."""
 WRONG_ALONE = "wrong on the candidate's own inputs"
 """The rule, or what it has in it, that a tap fails by itself alone, and not in the run."""
 NOBODY = "nobody's"
