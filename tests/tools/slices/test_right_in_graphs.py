@@ -56,7 +56,7 @@ def test_a_run_in_bfloat16_that_is_stored_as_float32_accuses_nobody() -> None:
     text = said(candidate)
     assert "every op is right on its own inputs in bfloat16" in text
     assert "fault:" not in text and "more failure" not in text
-    assert "taps are further from the golden than honest arithmetic goes in the golden's, which follows" in text
+    assert "taps leave the budgets of the golden's arithmetic, which follows from the above" in text
 
 
 def test_a_run_in_bfloat16_that_is_declared_lossy_is_told_the_same() -> None:

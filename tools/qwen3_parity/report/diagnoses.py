@@ -127,7 +127,7 @@ def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
     if not every and any(line.startswith(RIGHT_IN) for line in diagnosis.meaning):
         follow, taps = [problem for problem in problems if problem.rule == FURTHER], diagnosis.verdicts.compared
         problems = [problem for problem in problems if problem.rule != FURTHER]
-        yield f"{len(follow)} of {taps} taps are {FURTHER} in the golden's, which follows from the above"
+        yield f"{len(follow)} of {taps} taps leave the budgets of the golden's arithmetic, which follows from the above"
     shown = problems if every else problems[: 1 if diagnosis.meaning else _PROBLEMS]
     yield from (str(_beyond(problem, diagnosis)) for problem in shown)
     if more := len(problems) - len(shown):
