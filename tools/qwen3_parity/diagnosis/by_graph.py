@@ -34,7 +34,7 @@ from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.other_order import in_right_order
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
-from qwen3_parity.diagnosis.precision import NOT_FINITE, held_by_all, ordered
+from qwen3_parity.diagnosis.precision import NOT_FINITE, beside_a_rounding, held_by_all, ordered
 from qwen3_parity.diagnosis.right_alone import meaning_of_graph, nobody_judges
 from qwen3_parity.diagnosis.right_as_held import ALL, AsHeld, all_as_held, right_as_held
 from qwen3_parity.diagnosis.search import Search
@@ -174,6 +174,7 @@ class _Place(NamedTuple):
     network: Network
     first: Mapping[Key, Key]
     forms: str = ""
+    is_rest: bool = False
 
 
 def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
@@ -293,7 +294,7 @@ def _agreed(places: Sequence[_Place], search: Search, passed: Collection[int]) -
 
 
 def _explained(place: _Place, *, by_numbers: bool = True) -> Explained:
-    fault, wrong, searched, network, first, forms = place
+    fault, wrong, searched, network, first, forms, is_rest = place
     worst = max(wrong, key=lambda part: part.verdict.share)
     key = worst.verdict.name, worst.verdict.step
     value = network.graph.taps[key]
@@ -302,6 +303,7 @@ def _explained(place: _Place, *, by_numbers: bool = True) -> Explained:
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
+    numbers = beside_a_rounding(numbers) if is_rest else numbers
     numbers[:1] = [replace(finding, says=forms or finding.says) for finding in numbers[:1]]
     every = where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
     explanations, no_names = certain(every, narrow=network.narrow)

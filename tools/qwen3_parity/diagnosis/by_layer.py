@@ -1,4 +1,4 @@
-"""A place of which some layers hold numbers in few bits and others are otherwise: two faults, the second first.
+"""A place of which some layers or steps hold numbers in few bits and others are otherwise: two faults, these first.
 
 Where all do, in several forms, each layer's is said.
 """
@@ -25,12 +25,16 @@ _TOLD_BY = "; told by"
 
 
 class Part(NamedTuple):
-    """Wrong taps of a place and the edits that explain them; `forms`: which bits each layer is in, if not the same."""
+    """Wrong taps of a place and the edits that explain them; `forms`: which bits each layer is in, if not the same.
+
+    `is_rest`: a rounding gives the place's other taps, and not these.
+    """
 
     fault: Fault
     wrong: Sequence[Alone]
     searched: Searched
     forms: str = ""
+    is_rest: bool = False
 
 
 def by_layer(part: Part, network: Network, search: Callable[[Fault], Searched]) -> list[Part]:
@@ -47,7 +51,7 @@ def by_layer(part: Part, network: Network, search: Callable[[Fault], Searched]) 
     fault = replace(part.fault, wrong=tuple(each.verdict for each in rest))
     again = search(replace(fault, passing=()))
     return [
-        Part(replace(fault, passing=(*fault.passing, *others)), rest, again),
+        Part(replace(fault, passing=(*fault.passing, *others)), rest, again, is_rest=bool(fitting)),
         _of(few, part)._replace(forms=_in_words(forms)),
     ]
 

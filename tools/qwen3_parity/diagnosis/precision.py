@@ -160,10 +160,22 @@ def held_by_all(numbers: list[Finding], alike: Sequence[WrongTap]) -> list[Findi
     finders = [*_FINDERS]
     for tap in alike:
         if in_bits_of(tap, finders) is None:
-            first = numbers[0]
-            says = f"{first.says}; at {tap.name} (step {tap.step}) they are no such numbers"
-            return [replace(first, says=says, weight=min(first.weight, _OF_SOME)), *numbers[1:]]
+            says = f"{numbers[0].says}; at {tap.name} (step {tap.step}) they are no such numbers"
+            return _of_some([replace(numbers[0], says=says), *numbers[1:]])
     return numbers
+
+
+def beside_a_rounding(numbers: list[Finding]) -> list[Finding]:
+    """The findings on a tap that a rounding does not give which gives others of its place: that its numbers are on a
+    grid tells less there, and a structure that gives them all does not.
+    """
+    is_structure = bool(numbers) and numbers[0].name.startswith("structure.")
+    return numbers if is_structure else _of_some(numbers)
+
+
+def _of_some(numbers: Sequence[Finding]) -> list[Finding]:
+    """The findings, the first one less certain: of some taps of the place alone."""
+    return [*(replace(first, weight=min(first.weight, _OF_SOME)) for first in numbers[:1]), *numbers[1:]]
 
 
 def in_bits_of(tap: WrongTap, finders: list[Finder] | None = None) -> Finding | None:
