@@ -39,6 +39,11 @@ def test_a_share_is_said_as_people_read_it(share, words):
     assert report.percent(share) == words
 
 
+def test_in_a_sentence_what_is_far_beyond_a_budget_has_no_number():
+    assert [report.of_budget(share) for share in (2e13, np.inf)] == ["beyond any budget"] * 2
+    assert report.of_budget(370.2) == "370 × of its budget"
+
+
 @pytest.mark.parametrize(("largest", "words"), [(3.0, "3 !"), (4.94e38, "over 1e+12 !"), (np.inf, "wrong !")])
 def test_an_error_of_units_that_are_next_to_nothing_has_no_number(largest, words):
     verdict = OpVerdict("context", 0, "matmul", errors=Errors(largest, largest, largest, 0.0), share=np.inf)

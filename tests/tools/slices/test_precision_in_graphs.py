@@ -1,6 +1,6 @@
 """An engine that is lossy everywhere is told apart from one that also makes a mistake.
 
-It runs `diagnosis.precision`, too.
+It runs `diagnosis.precision`, `diagnosis.joined` and `diagnosis.by_layer`, too.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from qwen3_golden import read
 from qwen3_parity.checkpoints.weights import weights_of
 from qwen3_parity.diagnosis import diagnose
 from qwen3_parity.diagnosis.answer import Diagnosis
+from qwen3_parity.diagnosis.known_words import READ_FIX
 from qwen3_parity.diagnosis.precision import in_few_bits
 from qwen3_parity.diagnosis.search import ENOUGH
 from qwen3_parity.folder.check import check_folder
@@ -126,7 +127,9 @@ def test_a_folder_of_a_lossy_engine_has_nothing_to_fix_either(tmp_path: Path) ->
 
 def test_the_same_numbers_have_a_fix_where_nobody_declares_them(tmp_path: Path) -> None:
     diagnosis = diagnosed(eight_bits, folder=tmp_path, arithmetic="float32")
-    assert "fix:" in printed(diagnosis) and after_diagnosis(diagnosis)["do"] == "fix"
+    text = printed(diagnosis)
+    assert "fix:" in text and after_diagnosis(diagnosis)["do"] == "fix"
+    assert text.count('if that is meant, declare it, recording.arithmetic = "other"') == 1
 
 
 def test_of_too_few_taps_of_a_lossy_engine_more_are_asked_for(tmp_path: Path) -> None:
@@ -198,3 +201,104 @@ def test_what_such_an_engine_does_otherwise_beside_it_comes_first(
     assert text.index(f"\n{shown}") < text.index("self_attn.q_proj\n")
     following = after_diagnosis(diagnosis)
     assert following["do"] == "fix" and shown in str(following["says"])
+
+
+def behind(name: str, change: Callable[[torch.Tensor], torch.Tensor]) -> Callable[[Any], None]:
+    """A module that does something with its result that the reference does not."""
+
+    def hook(_module: nn.Module, _inputs: Any, y: Any) -> Any:
+        return (change(y[0]), *y[1:]) if isinstance(y, tuple) else change(y)
+
+    return lambda model: model.get_submodule(name).register_forward_hook(hook)
+
+
+def overflowing(y: torch.Tensor) -> torch.Tensor:
+    return torch.where(y > y.max() * 0.9, torch.inf, y)
+
+
+def in_bfloat16(y: torch.Tensor) -> torch.Tensor:
+    return y.bfloat16().float()
+
+
+@pytest.mark.sample(every=2)
+@pytest.mark.parametrize(
+    ("name", "change", "says"),
+    [
+        ("model.layers.1.self_attn", torch.zeros_like, "has zeros for layers.*.self_attn.o_proj"),
+        ("model.layers.0.mlp", lambda y: 1.2 * y, "by 1.2"),
+        ("model.layers.0.mlp", overflowing, "numbers are infinite"),
+    ],
+)
+def test_what_is_done_to_the_result_of_a_weight_in_few_bits_is_not_cleared_with_it(
+    name: str, change: Callable[[torch.Tensor], torch.Tensor], says: str, tmp_path: Path
+) -> None:
+    diagnosis = diagnosed(eight_bits, behind(name, change), folder=tmp_path)
+    first, *others = diagnosis.faults if change is overflowing else sorted(diagnosis.faults, key=in_few_bits)
+    assert first.fault.place == name.replace(name.split(".")[2], "{layer}") and all(map(in_few_bits, others))
+    assert {verdict.name for verdict in first.fault.wrong} == {name}
+    text = printed(diagnosis)
+    assert says in text and "the reference does nothing here" in text and "nothing to fix" not in text
+    assert ("no KL and no ranks: logits (step 0) is not finite" in text) == (change is overflowing)
+    assert after_diagnosis(diagnosis)["do"] == "fix"
+
+
+def test_a_lossy_engine_that_is_not_finite_at_padding_is_not_cleared(tmp_path: Path) -> None:
+    mask = torch.from_numpy(golden_of(NAME)["input.attention_mask", 0].array.copy()).bool()
+
+    def nothing_at_padding(y: torch.Tensor) -> torch.Tensor:
+        return y if y.shape[1] == 1 else y.masked_fill(~mask[:, : y.shape[1], None], torch.nan)
+
+    diagnosis = diagnosed(eight_bits, behind("model.layers.0.input_layernorm", nothing_at_padding), folder=tmp_path)
+    assert all(map(in_few_bits, diagnosis.faults))
+    text = printed(diagnosis)
+    sentence = "NaN or infinities stand first at model.layers.0.input_layernorm (step 0)"
+    assert text.index(sentence) < text.index("few bits") and "nothing else is otherwise" not in text
+    assert "nothing to fix" not in text and after_diagnosis(diagnosis)["do"] != "stop"
+
+
+def test_what_is_rounded_beside_the_weights_is_said_by_itself_and_has_a_fix(tmp_path: Path) -> None:
+    diagnosis = diagnosed(eight_bits, behind("model.norm", in_bfloat16), folder=tmp_path)
+    text = printed(diagnosis)
+    assert "; also rounded, which is seldom meant: model.norm" in text and "nothing to fix" not in text
+    assert text.index("\nmodel.norm") < text.index("self_attn.q_proj\n")
+    following = after_diagnosis(diagnosis)
+    assert following["do"] == "fix" and "model.norm" in str(following["says"])
+
+
+def zero_points_off(layer: int) -> Callable[[Any], None]:
+    """A projection in packed bits, whose weight nobody can record, with its zero points one too small."""
+
+    def change(model: Any) -> None:
+        linear = model.model.layers[layer].mlp.up_proj
+        weight = linear.weight.data
+        low, high = weight.amin(-1, keepdim=True).clamp(max=0), weight.amax(-1, keepdim=True).clamp(min=0)
+        scale = (high - low) / 15
+        zero = torch.round(-low / scale)
+        codes = (torch.round(weight / scale) + zero).clamp(0, 15)
+        packed = (codes - (zero - 1)) * scale
+        linear.register_forward_hook(lambda _module, inputs, _y: nn.functional.linear(inputs[0], packed))
+
+    return change
+
+
+def test_a_packed_weight_that_is_read_otherwise_is_named_in_its_layer_and_has_a_fix(tmp_path: Path) -> None:
+    diagnosis = diagnosed(zero_points_off(1), eight_bits, folder=tmp_path)
+    (fault,) = (fault for fault in diagnosis.faults if not in_few_bits(fault))
+    assert {verdict.name for verdict in fault.fault.wrong} == {"model.layers.1.mlp.up_proj"} and fault.misread
+    text = printed(diagnosis)
+    assert "its zero points are one too small" in text and f"fix: {READ_FIX}" in text
+    assert "no known mistake" not in text and "its numbers name the mistake" in text
+    following = after_diagnosis(diagnosis)
+    assert following["mistake"] == "structure.misread" and READ_FIX in str(following["says"])
+
+
+def fewer_bits(model: Any) -> None:
+    linear = model.model.layers[1].mlp.up_proj
+    packed = in_integers(linear.weight.data, 7)
+    linear.register_forward_hook(lambda _module, inputs, _y: nn.functional.linear(inputs[0], packed))
+
+
+def test_layers_in_other_bits_than_the_rest_are_said(tmp_path: Path) -> None:
+    text = printed(diagnosed(fewer_bits, eight_bits, folder=tmp_path))
+    assert "as a lossy engine does (not the same in all layers of model.layers.*.mlp.up_proj); nothing else" in text
+    assert "up_proj.weight to int4" in text and "3 of 6 taps wrong, layer 1 (of 0–1)" in text

@@ -53,7 +53,10 @@ def test_a_run_in_bfloat16_that_is_stored_as_float32_accuses_nobody() -> None:
     }
     candidate = recording(rounded, "port")
     candidate.run.arithmetic = pb.ARITHMETIC_BF16
-    assert "every op is right on its own inputs in bfloat16" in said(candidate)
+    text = said(candidate)
+    assert "every op is right on its own inputs in bfloat16" in text
+    assert "fault:" not in text and "more failure" not in text
+    assert "taps leave the budgets of the golden's arithmetic, which follows from the above" in text
 
 
 def test_a_run_in_bfloat16_that_is_declared_lossy_is_told_the_same() -> None:

@@ -11,8 +11,9 @@ from qwen3_parity.diagnosis.explanation import LAYER, Explanation
 from qwen3_parity.diagnosis.findings.structure.decoded import IN_BLOCKS
 from qwen3_parity.diagnosis.findings.structure.narrowed import ROUNDED_WEIGHT
 from qwen3_parity.diagnosis.findings.structure.weights import ANOTHERS, UNKNOWN, structure_of
+from qwen3_parity.diagnosis.known_words import MISREAD, READ_FIX
 from qwen3_parity.judge.indices import ranges
-from qwen3_parity.mistakes.as_loaded import AS_LOADED
+from qwen3_parity.mistakes.as_loaded import AS_LOADED, LOAD
 from qwen3_parity.mistakes.parameters import held_names, held_rows
 from qwen3_parity.slices.network import Network
 
@@ -32,7 +33,14 @@ def as_held(explanation: Explanation, values: Values) -> Explanation:
     every = {name: held_rows(name, values.recording) for name in names if pattern_of(name) in kinds}
     loaded = {name: rows for name, rows in every.items() if rows is not None}
     name, says = in_words(loaded, values.weights)
-    return replace(explanation, name=name, says=says)
+    return replace(explanation, name=name, says=says, fix=fix_of(loaded, values.weights))
+
+
+def fix_of(loaded: Mapping[str, Array], tensors: Mapping[str, Array]) -> str:
+    """What to do about rows of parameters that were loaded otherwise; of packed ones: how they are read."""
+    names = (name for name in list(loaded)[:_MOST] if name in tensors)
+    findings = (structure_of(name, loaded[name], tensors) for name in names)
+    return READ_FIX if any(finding is not None and finding.name in MISREAD for finding in findings) else LOAD
 
 
 def held_whole(names: Iterable[str], network: Network) -> dict[str, Array]:

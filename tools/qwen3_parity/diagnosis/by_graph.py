@@ -15,6 +15,7 @@ from qwen3_golden.contract import contract_of
 from qwen3_golden.origins import origin_of
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.at_padding import at_padding
+from qwen3_parity.diagnosis.by_layer import Part, by_layer
 from qwen3_parity.diagnosis.edits.edit import Edit, numbers_of, opened
 from qwen3_parity.diagnosis.edits.explain import explain
 from qwen3_parity.diagnosis.edits.past_windows import GONE, with_past
@@ -27,19 +28,21 @@ from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key, findings
 from qwen3_parity.diagnosis.findings.of_graph import wrong_tap
 from qwen3_parity.diagnosis.from_behind import View, from_behind, views
+from qwen3_parity.diagnosis.joined import idle_beside, joined
 from qwen3_parity.diagnosis.misplaced import Misplaced, misplaced, with_readers_right
 from qwen3_parity.diagnosis.other_names import Judgement, under_right_names
 from qwen3_parity.diagnosis.other_order import in_right_order
 from qwen3_parity.diagnosis.parameters import ParameterFault, parameter_faults
 from qwen3_parity.diagnosis.positions import Cells
-from qwen3_parity.diagnosis.precision import held_by_all
-from qwen3_parity.diagnosis.right_alone import meaning_of_graph
-from qwen3_parity.diagnosis.right_as_held import ALL, all_as_held, right_as_held
+from qwen3_parity.diagnosis.precision import NOT_FINITE, beside_a_rounding, held_by_all, ordered
+from qwen3_parity.diagnosis.right_alone import meaning_of_graph, nobody_judges
+from qwen3_parity.diagnosis.right_as_held import ALL, AsHeld, all_as_held, right_as_held
 from qwen3_parity.diagnosis.search import Search
 from qwen3_parity.diagnosis.whereabouts import whereabouts
-from qwen3_parity.diagnosis.wrong_places import by_place, passing_values
+from qwen3_parity.diagnosis.wrong_places import by_place, passing_values, pattern
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.match import several
+from qwen3_parity.judge.verdict import Verdicts
 from qwen3_parity.slices.axes import axes_of
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.judge import Alone
@@ -94,7 +97,8 @@ def diagnose_by_graph(
     faults = [_with_copy(fault, elsewhere) for fault in faults]
     not_there = [*under_others, *(Elsewhere(each.fault.place) for each in elsewhere if each.everybody)]
     nobody = not (faults or under_others or elsewhere)
-    means = meaning_of_graph(verdicts, alone, golden.run.arithmetic) if nobody else [ALL] if is_all else []
+    faults = ordered(faults, verdicts)
+    means = meaning_of_graph(verdicts, alone, golden.run.arithmetic) if nobody else _meaning(faults, verdicts, held)
     padding = search.or_else(lambda: at_padding(judged), None, "padding") if nobody and means else None
     if padding is not None:
         there, sentence = padding
@@ -103,6 +107,15 @@ def diagnose_by_graph(
             faults = _faults(there, search, int(effort * ENOUGH))
     parameters = _parameters(judged, faults, weights) if verdicts.structural else []
     return Diagnosis(verdicts, alone, faults, not_there, parameters, failures=search.failures, meaning=means)
+
+
+def _meaning(faults: Sequence[Explained], verdicts: Verdicts, held: AsHeld | None) -> list[str]:
+    """What is said of a run with faults: why it is not finite, where none says it, or that the weights explain all."""
+    if verdicts.not_finite and not any(
+        each.name.endswith(NOT_FINITE) for fault in faults[:1] for each in fault.findings
+    ):
+        return [nobody_judges(verdicts)]
+    return [ALL] if held is not None and held.is_all else []
 
 
 def _by_right_names(
@@ -153,11 +166,15 @@ def _parameters(judged: Judged, faults: Sequence[Explained], weights: Mapping[st
 
 
 class _Place(NamedTuple):
-    """A wrong place: its fault, its wrong taps, and the edits that explain it."""
+    """A wrong place: its fault, its wrong taps, the edits that explain it, in a network, and what its taps copy."""
 
     fault: Fault
     wrong: Sequence[Alone]
     searched: Searched
+    network: Network
+    first: Mapping[Key, Key]
+    forms: str = ""
+    is_rest: bool = False
 
 
 def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequence[Misplaced] = ()) -> list[Explained]:
@@ -166,31 +183,52 @@ def _faults(judged: Judged, search: Search, until: int | None, elsewhere: Sequen
     if network is None:
         return []
     passed, behind = passing_values(judged.alone, network), views(judged)
-    places, known, work, values = list[_Place](), dict[str, Edit](), 0, dict[frozenset[int], int]()
-    for fault, wrong in by_place(judged.alone, {key for each in elsewhere for key in each.cleared}):
-        place = fault.place
-        taps = frozenset(network.graph.taps[part.verdict.name, part.verdict.step] for part in wrong)
-        if taps in values:  # another name of the same values
-            first = places[values[taps]]
-            places[values[taps]] = first._replace(fault=replace(first.fault, others=(*first.fault.others, place)))
+    places, known, work, before = list[_Place](), dict[str, Edit](), 0, dict[int, Key]()
+    for every, taps in by_place(judged.alone, {key for each in elsewhere for key in each.cleared}):
+        place, (first, fault, wrong, net) = every.place, joined(every, taps, before, network)
+        before |= {network.graph.taps[key]: key for key in ((verdict.name, verdict.step) for verdict in fault.wrong)}
+        if not wrong:
+            _name_too(place, first, places)
             continue
-        values[taps] = len(places)
         search.progress(f"what is otherwise at {place}")
         searched = Searched()
         if until is not None:
             most = max(until - work, until // _LEAST)
-            searched = _here_or_behind(fault, network, list(known.values()), search, passed, behind, most)
+            views_of = behind if net is network else ()
+            searched = _here_or_behind(fault, net, list(known.values()), search, passed, views_of, most)
         work += searched.work
-        past = [longer for x in searched.fitting if (longer := with_past(x.edit, network)) is not None]
+        past = [longer for x in searched.fitting if (longer := with_past(x.edit, net)) is not None]
         if past:
-            searched = _in_all_steps(fault, network, searched, past, search, passed)
+            searched = _in_all_steps(fault, net, searched, past, search, passed)
             known |= {edit.says: edit for edit in past}
         known |= {edit.says: edit for x in searched.fitting for edit in (*x.edit.parts, x.edit)}
-        places.append(_Place(fault, wrong, searched))
+        places.append(_Place(fault, wrong, searched, net, first))
     return [
-        replace(_explained(part, network, by_numbers=until is not None), cut=part.searched.stopped and search.cut)
-        for part in _agreed(places, network, search, passed)
+        replace(_explained(part, by_numbers=until is not None), cut=part.searched.stopped and search.cut)
+        for place in _agreed(places, search, passed)
+        for part in _by_layer(place, search, passed, until)
     ]
+
+
+def _by_layer(place: _Place, search: Search, passed: Collection[int], until: int | None) -> list[_Place]:
+    """A place, or what is otherwise in it and what is in few bits; as it is where nothing is looked for."""
+    if until is None:
+        return [place]
+    part, most = Part(place.fault, place.wrong, place.searched), until // _LEAST
+
+    def again(fault: Fault) -> Searched:
+        return _searched(fault, place.network, (), search, passed, most)
+
+    parts = search.or_else(lambda: by_layer(part, place.network, again), [part], f"the layers of {place.fault.place}")
+    return [place._replace(**each._asdict()) for each in parts]
+
+
+def _name_too(place: str, first: Mapping[Key, Key], places: list[_Place]) -> None:
+    """Another name of the same values stands with the place of the `first`."""
+    of = {pattern(name) for name, _ in first.values()}
+    number = next(number for number, each in enumerate(places) if each.fault.place in of)
+    fault = places[number].fault
+    places[number] = places[number]._replace(fault=replace(fault, others=(*fault.others, place)))
 
 
 def _here_or_behind(
@@ -236,7 +274,7 @@ def _searched(
     return search.or_else(explained, Searched(), f"the edits of {fault.place}")
 
 
-def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: Collection[int]) -> list[_Place]:
+def _agreed(places: Sequence[_Place], search: Search, passed: Collection[int]) -> list[_Place]:
     """What explains one place alone gives way to an edit of another place that explains both: one mistake, not two."""
     agreed = list(places)
     for number, place in enumerate(agreed):
@@ -249,30 +287,34 @@ def _agreed(places: Sequence[_Place], network: Network, search: Search, passed: 
         counts = Counter(each.edit.says for each in others)
         edits = {each.edit.says: each.edit for each in others
                  if counts[each.edit.says] > 1 or each.said.rank <= mine[0].said.rank}  # fmt: skip
-        shared = _searched(place.fault, network, [*edits.values()], search, passed, new=False)
+        shared = _searched(place.fault, place.network, [*edits.values()], search, passed, new=False)
         if shared.fitting and shared.fitting[0].order[:3] <= mine[0].order[:3]:
             agreed[number] = place._replace(searched=replace(place.searched, fitting=shared.fitting))
     return agreed
 
 
-def _explained(place: _Place, network: Network, *, by_numbers: bool = True) -> Explained:
-    fault, wrong, searched = place
+def _explained(place: _Place, *, by_numbers: bool = True) -> Explained:
+    fault, wrong, searched, network, first, forms, is_rest = place
     worst = max(wrong, key=lambda part: part.verdict.share)
-    value = network.value(network.golden[worst.verdict.name, worst.verdict.step])
+    key = worst.verdict.name, worst.verdict.step
+    value = network.graph.taps[key]
     where = whereabouts(fault, [_cells(part, network) for part in (worst, *wrong)], network.golden)
     tap = wrong_tap(worst, network) if by_numbers else None
     others = [part for part in wrong if part is not worst][:_ALIKE]
     alike = [further for part in others if (further := wrong_tap(part, network)) is not None]
     numbers = [] if tap is None else held_by_all(findings(tap, alike), alike)
+    numbers = beside_a_rounding(numbers) if is_rest else numbers
+    numbers[:1] = [replace(finding, says=forms or finding.says) for finding in numbers[:1]]
     every = where_made([fitting.said for fitting in searched.fitting], [(tap.name, tap.step) for tap in fault.wrong])
     explanations, no_names = certain(every, narrow=network.narrow)
     if not explanations and (windows := _of_the_first_step(every, fault)):
         explanations, no_names = windows, []
     explanations, no_names = outranked(explanations, no_names, numbers)
-    idle = _idle(network, value, worst) if value in network.twice else []
+    idle = idle_beside(key, first, network)
     known = bool(explanations) and explanations[0].certain
     by_weight = sorted([*([] if known else numbers), *no_names], key=lambda finding: -finding.weight)
-    said = [*idle, *by_weight, *([] if explanations or idle else _lines(network, value, wrong))]
+    says = sorted([*idle, *by_weight], key=lambda finding: not finding.name.endswith(NOT_FINITE))
+    said = [*says, *([] if explanations or idle else _lines(network, value, wrong))]
     return Explained(
         fault,
         where,
@@ -296,18 +338,6 @@ def _with_copy(fault: Explained, elsewhere: Sequence[Misplaced]) -> Explained:
                 says = f"{names} read what the reference has here in some rows, before it was otherwise in this step"
             fault = replace(fault, findings=[*begin, Finding("from.copy", says, 1.0), *rest])
     return fault
-
-
-def _idle(network: Network, value: int, worst: Alone) -> list[Finding]:
-    """That the reference does nothing at a tap, where the candidate holds its value right in another one."""
-    verdict = worst.verdict
-    names = [name for (name, step), held in network.graph.taps.items() if held == value and step == verdict.step]
-    held = (network.candidate.get(name, verdict.step) for name in names if name != verdict.name)
-    before = [
-        item.info.name for item in held if item is not None and np.array_equal(item.values(), network.twice[value])
-    ]
-    words = "the reference does nothing here: it gives what {} holds, and this engine gives otherwise"
-    return [Finding("from.nothing", words.format(name), 1.0) for name in before[-1:]]
 
 
 def _of_the_first_step(explanations: Sequence[Explanation], fault: Fault) -> list[Explanation]:

@@ -9,8 +9,11 @@ from qwen3_golden.origins import Origin
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings import Finding, Key
+from qwen3_parity.diagnosis.known_words import MISREAD, READ_FIX
 from qwen3_parity.mistakes.ranks import Kind
 
+_EXACT = 0.99
+"""What a finding must tell to name a mistake: with it all numbers are reproduced."""
 REFERENCE = "reference"
 """The name of a finding that is a line of the reference's source."""
 
@@ -62,6 +65,12 @@ class Explained:
         """The first explanation's or finding's name; empty when nothing is known."""
         names = [explanation.name for explanation in self.explanations] + [finding.name for finding in self.findings]
         return names[0] if names else ""
+
+    @property
+    def misread(self) -> str:
+        """What to do where the numbers name how a packed weight is read otherwise; "" of what they name not."""
+        exact = not self.is_known and any(finding.weight >= _EXACT for finding in self.numbers[:1])
+        return READ_FIX if exact and self.numbers[0].name in MISREAD else ""
 
     @property
     def is_known(self) -> bool:

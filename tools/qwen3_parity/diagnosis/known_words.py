@@ -103,6 +103,9 @@ EDITS: Mapping[str, str] = {
 }
 """Name -> what is done, of edits of a golden's graph."""
 STRUCTURE_FIX = "compare what it names with the checkpoint, or with the format that the engine stores it in"
+MISREAD = frozenset({"structure.misread", "structure.scales_axis"})
+"""What names how a weight in few bits is read."""
+READ_FIX = "mend how the packed weight is read: codes, zero points and scales as they are stored"
 STRUCTURES: Mapping[str, str] = {
     "structure.as_few_bits": "has errors that scatter, as large as a weight in few bits leaves them",
     "structure.block_scaled": "has blocks of its weight multiplied by numbers of their own, as by another's scales",

@@ -14,6 +14,8 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.verdict import Verdicts
 
 _FEW = 3
+RIGHT_IN = "every op is right on its own inputs in"
+"""How a sentence begins on a run that is right in another arithmetic than the golden's."""
 _TYPES: dict[int, str] = {arithmetic: name for name, arithmetic in BY_NAME.items() if name not in ("float64", "other")}
 """Arithmetics that a model can be captured in."""
 
@@ -44,12 +46,8 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
     over = [tap for tap in verdicts.taps if not tap.passed and tap.metrics is not None]
     if not over:
         return []
-    nan = next((tap for tap in over if tap.metrics is not None and tap.metrics.nonfinite_actual), None)
-    if nan is not None:
-        return [
-            f"NaN or infinities stand first at {nan.where}, and where a slice reads them nobody can judge it; often a "
-            "token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it see itself"
-        ]
+    if verdicts.not_finite:
+        return [nobody_judges(verdicts)]
     if mine := other_type(verdicts, golden):
         theirs = _TYPES[golden]
         measure = (
@@ -62,13 +60,22 @@ def meaning_of_graph(verdicts: Verdicts, alone: Sequence[OpVerdict], golden: pb.
                 f"than roundings to {mine} does not show. Of an engine that computes in {theirs} record them before "
                 f"they are rounded; else {measure}"
             ]
-        return [f"every op is right on its own inputs in {mine}, and the golden's run was in {theirs}: {measure}"]
+        return [f"{RIGHT_IN} {mine}, and the golden's run was in {theirs}: {measure}"]
     first = f"the run leaves its budget first at {over[0].where}, though no op that could be judged by itself is wrong"
     unjudged = [verdict.name for verdict in alone if verdict.reason]
     if unjudged:
         reasons = {verdict.reason: None for verdict in alone if verdict.reason}
         return [first, _named("; ".join(reasons), list(dict.fromkeys(unjudged)))]
     return [f"{first}: look at what its ops are given, not at how they compute"]
+
+
+def nobody_judges(verdicts: Verdicts) -> str:
+    """What is said of a run that is not finite, where no slice is to blame for it."""
+    return (
+        f"NaN or infinities stand first at {verdicts.not_finite[0].where}, and where a slice reads them nobody can "
+        "judge it; often a token that sees no key, as padding, divides 0 by 0 in its softmax: give it zeros, or let it "
+        "see itself"
+    )
 
 
 def other_type(verdicts: Verdicts, golden: pb.Arithmetic) -> str:

@@ -9,14 +9,13 @@ from typing import NamedTuple
 import numpy as np
 
 from qwen3_golden import Array, pattern_of
-from qwen3_parity.diagnosis.as_held import held_whole, in_words
+from qwen3_parity.diagnosis.as_held import fix_of, held_whole, in_words
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
 from qwen3_parity.diagnosis.findings import Key
 from qwen3_parity.diagnosis.findings.structure.weights import UNKNOWN
 from qwen3_parity.diagnosis.parameters import FOREIGN, parameter_faults
 from qwen3_parity.judge.match import other_bytes
-from qwen3_parity.mistakes.as_loaded import LOAD
 from qwen3_parity.mistakes.ranks import COMBINED
 from qwen3_parity.slices.check import Judged, judged_by_graph
 from qwen3_parity.slices.network import Network
@@ -87,9 +86,12 @@ def _as_held(fault: Explained, network: Network, every: AsHeld, *, is_all: bool)
     loaded = {name: held[name] for name in read if name in held}
     if not loaded or not shares.keys() >= {*taps}:
         return fault
-    name, says = in_words(loaded, {name: network.parameter(name) for name in network.graph.parameters})
+    tensors = {name: network.parameter(name) for name in network.graph.parameters}
+    name, says = in_words(loaded, tensors)
     if name == UNKNOWN and not is_all:
         return fault
     share, count = max(shares[tap] for tap in taps), len(taps)
-    loads = Explanation(name, says, LOAD, fault.fault.place, share, count, 0, count, 0, rank=COMBINED, taps=taps)
+    loads = Explanation(
+        name, says, fix_of(loaded, tensors), fault.fault.place, share, count, 0, count, 0, rank=COMBINED, taps=taps
+    )
     return replace(fault, explanations=[loads], findings=[], stopped=False, cut=False, tried=taps, untried=0)

@@ -17,6 +17,8 @@ from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.predictions import Predictions
 from qwen3_parity.judge.spoken import spoken
 
+FURTHER = "further from the golden than honest arithmetic goes"
+"""The rule of a tap that leaves the budget of the whole run."""
 WRONG_ALONE = "wrong on the candidate's own inputs"
 """The rule, or what it has in it, that a tap fails by itself alone, and not in the run."""
 NOBODY = "nobody's"
@@ -197,6 +199,11 @@ class Verdicts:
     def first_bad(self) -> Verdict | None:
         """The first tap in execution order that fails."""
         return next((tap for tap in self.taps if not tap.passed), None)
+
+    @property
+    def not_finite(self) -> list[Verdict]:
+        """The taps that hold NaN or an infinity where the golden has none, in execution order."""
+        return [tap for tap in self.taps if tap.metrics is not None and tap.metrics.nonfinite_actual]
 
     @property
     def identical(self) -> bool:

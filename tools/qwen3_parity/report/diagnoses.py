@@ -11,14 +11,16 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from qwen3_golden import pb
 from qwen3_parity.diagnosis.answer import Diagnosis
 from qwen3_parity.diagnosis.explained import Explained
 from qwen3_parity.diagnosis.explanation import Explanation
-from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone
+from qwen3_parity.diagnosis.precision import in_few_bits, lossy_alone, others_first
 from qwen3_parity.diagnosis.precision import summary as summary_of_bits
+from qwen3_parity.diagnosis.right_alone import RIGHT_IN
 from qwen3_parity.judge.plain import plain
 from qwen3_parity.judge.spoken import spoken
-from qwen3_parity.judge.verdict import Problem
+from qwen3_parity.judge.verdict import FURTHER, Problem
 from qwen3_parity.report import explanations
 from qwen3_parity.report.remarks import RESULTS_ALONE, remarks
 from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summary
@@ -26,6 +28,8 @@ from qwen3_parity.report.verdicts import in_the_run, of_budget, own_error, summa
 UNKNOWN = "no known mistake reproduces it"
 TO_DECIDE = "read what it costs, KL and ranks, and decide (exit code 1, as of all that is no parity)"
 """What a person does with a lossy engine of which nothing else is wrong."""
+NAMED = "its numbers name the mistake"
+TO_DECLARE = 'if that is meant, declare it, recording.arithmetic = "other": then KL and ranks are said'
 FEW_BITS = "its numbers are in few bits"
 _CALLED = re.compile(r", called at [^,;:]+:\d+(, \d+)*( and \d+)?")
 _TAPS = 16
@@ -54,7 +58,8 @@ def in_a_word(fault: Explained) -> str:
         return fault.explanations[0].name
     says = [*(finding.name for finding in fault.numbers), *(explanation.name for explanation in fault.explanations)][:1]
     source = [f"not as {line}" for line in fault.source[:1]]
-    return ", ".join([*(["no known mistake"] if says or not source else []), *says, *source])
+    unknown = (says or not source) and not fault.misread
+    return ", ".join([*["no known mistake"] * bool(unknown), *says, *source])
 
 
 def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
@@ -63,12 +68,14 @@ def terminal(diagnosis: Diagnosis, *, every: bool = False) -> RenderableType:
     verdicts = diagnosis.verdicts
     bad = "bold red" if verdicts.exit_code or diagnosis.faults else "bold green"
     parts: list[RenderableType] = [Text(summary(verdicts), style=bad), Text(closing(diagnosis))]
+    meaning = [Text(line) for line in diagnosis.meaning]
+    parts += meaning if diagnosis.faults else []
     parts += [Text(line, style="yellow") for line in (*_in_few_bits(diagnosis), *remarks(verdicts))]
-    for fault, *others in _by_mistake(sorted(diagnosis.faults, key=in_few_bits), together=not every):
+    for fault, *others in _by_mistake(others_first(diagnosis.faults), together=not every):
         parts += [*explained(fault, every=every), *([Text(f"  {_at_more(others)}")] if others else [])]
     parts += [Text(str(misplaced)) for misplaced in diagnosis.misplaced]
     parts += [Text(f"parameter {parameter.name} {parameter.says}", style="red") for parameter in diagnosis.parameters]
-    parts += [Text(line) for line in diagnosis.meaning]
+    parts += [] if diagnosis.faults else meaning
     parts += [] if diagnosis.angles is None else [Text(str(diagnosis.angles), style="yellow")]
     parts += [Text(line, style="yellow") for line in _flips(diagnosis, None if every else _FLIPS)]
     parts += [Text(str(cast)) for cast in diagnosis.casts]
@@ -104,8 +111,10 @@ def _in_few_bits(diagnosis: Diagnosis) -> list[str]:
     """How many places hold numbers in few bits, and what to do where that is all, and declared."""
     if alone := lossy_alone(diagnosis):
         return [f"{alone}; {TO_DECIDE}"]
-    lossy = summary_of_bits(diagnosis.faults, whole=not diagnosis.misplaced and not diagnosis.parameters)
-    return [lossy] if lossy else []
+    beside = [*diagnosis.misplaced, *diagnosis.parameters, *diagnosis.verdicts.not_finite]
+    lossy = summary_of_bits(diagnosis.faults, whole=not beside)
+    undeclared = diagnosis.verdicts.arithmetic != pb.ARITHMETIC_OTHER
+    return [f"{lossy}{f'; {TO_DECLARE}' if undeclared else ''}"] if lossy else []
 
 
 def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
@@ -115,6 +124,10 @@ def _problems(diagnosis: Diagnosis, *, every: bool) -> Iterator[str]:
     """
     said = set() if every else {misplaced.rule for misplaced in diagnosis.misplaced}
     problems = [problem for problem in diagnosis.verdicts.problems if problem.rule not in said]
+    if not every and any(line.startswith(RIGHT_IN) for line in diagnosis.meaning):
+        follow, taps = [problem for problem in problems if problem.rule == FURTHER], diagnosis.verdicts.compared
+        problems = [problem for problem in problems if problem.rule != FURTHER]
+        yield f"{len(follow)} of {taps} taps leave the budgets of the golden's arithmetic, which follows from the above"
     shown = problems if every else problems[: 1 if diagnosis.meaning else _PROBLEMS]
     yield from (str(_beyond(problem, diagnosis)) for problem in shown)
     if more := len(problems) - len(shown):
@@ -186,8 +199,8 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     if fault.is_known:
         lines += [*names, *([Text("  what the numbers say:")] if says else []), *says]
     elif says:
-        heading = FEW_BITS if in_few_bits(fault) else f"{UNKNOWN}; what the numbers say"
-        lines += [Text(f"  {heading}{where}:"), *says, *names]
+        says[1:1] = [Text(f"    fix: {fault.misread}")] * bool(fault.misread)
+        lines += [Text(f"  {_heading(fault)}{where}:"), *says, *names]
     else:
         lines += names if names or fault.source else [Text(f"  {UNKNOWN}")]
     lines += [Text(f"  {line}") for line in unexplained(fault, most)]
@@ -197,6 +210,13 @@ def explained(fault: Explained, *, every: bool = False) -> list[RenderableType]:
     if fault.stopped:
         lines.append(Text(f"  not every mistake was tried: {_CUT if fault.cut else 'diagnose --effort 4 tries more'}"))
     return [*lines, Text(f"  {fault.record}")] if fault.record else lines
+
+
+def _heading(fault: Explained) -> str:
+    """What stands before the numbers of a place that no mistake explains."""
+    if in_few_bits(fault):
+        return FEW_BITS
+    return NAMED if fault.misread else f"{UNKNOWN}; what the numbers say"
 
 
 def unexplained(fault: Explained, most: int | None = _EACH) -> list[str]:

@@ -18,6 +18,7 @@ from qwen3_parity.judge.recapture import recapture
 if TYPE_CHECKING:
     from qwen3_parity.conformance.run import Conformance, Failure, Fresh
     from qwen3_parity.diagnosis.answer import Diagnosis
+    from qwen3_parity.diagnosis.explained import Explained
     from qwen3_parity.diagnosis.parameters import ParameterFault
     from qwen3_parity.diagnosis.text import TokenDiagnosis
     from qwen3_parity.folder.by_golden import ByGolden
@@ -94,12 +95,8 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
     if lossy := lossy_alone(diagnosis):
         return _to_decide(lossy, verdicts, check)
     faults = [fault for fault in diagnosis.faults if not declared(fault, diagnosis)]
-    known = next((fault for fault in faults if fault.is_known), None)
-    if known is not None:
-        first = known.explanations[0]
-        is_line = first.name.startswith("edit.") and not first.fix.startswith(FIX)
-        line = f"the reference has {first.fix}" if is_line else first.fix
-        return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
+    if (named := _of_a_mistake(faults, check)) is not None:
+        return named
     rounded = bool(faults) and all(scatters(fault, diagnosis) for fault in faults)
     for parameter in _wrong_parameters(diagnosis, rounded=rounded):
         return _fix(None, [f"parameter {parameter.name}"], f"it {parameter.says}; {FIX}", check)
@@ -116,6 +113,18 @@ def after_diagnosis(diagnosis: Diagnosis, model: str | Path | None = None, golde
         says = f"{_open(misplaced.place)}: {misplaced.short}; {misplaced.fix}"
         return step("record", says, check, CHECKED, again=True)
     return _right_alone(diagnosis, model, golden)
+
+
+def _of_a_mistake(faults: Sequence[Explained], check: str) -> Next | None:
+    """Behind the first place whose mistake is known, or else is named by its numbers; None where none is."""
+    for fault in (fault for fault in faults if fault.is_known):
+        first = fault.explanations[0]
+        is_line = first.name.startswith("edit.") and not first.fix.startswith(FIX)
+        line = f"the reference has {first.fix}" if is_line else first.fix
+        return _fix(first.name, [first.place], f"it {first.says}; {line}", check)
+    for fault in (fault for fault in faults if fault.misread):
+        return _fix(fault.numbers[0].name, [fault.fault.place], f"{fault.numbers[0].says}; {fault.misread}", check)
+    return None
 
 
 def _right_alone(diagnosis: Diagnosis, model: str | Path | None, golden: Recording | None) -> Next:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
+from qwen3_golden import pb
 from qwen3_parity.folder.levels import level_of
 from qwen3_parity.judge.predictions import Prediction, Predictions
 from qwen3_parity.judge.verdict import Verdicts
@@ -33,6 +34,9 @@ def remarks(verdicts: Verdicts) -> list[str]:
     lines = list(verdicts.notes)
     if verdicts.predictions is not None:
         lines += _predicted(verdicts.predictions)
+    elif verdicts.arithmetic == pb.ARITHMETIC_OTHER:
+        broken = (tap.where for tap in verdicts.not_finite if tap.name == "logits")
+        lines += [f"no KL and no ranks: {where} is not finite" for where in broken][:1]
     if verdicts.contract is not None:
         lines.append(f"judged by {verdicts.contract}")
     if verdicts.word == "partial" and (level := level_of(verdicts.case.name)):

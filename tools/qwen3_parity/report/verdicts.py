@@ -39,8 +39,8 @@ ALONE = "alone: the error of each op on the candidate's own inputs, in rounding 
 
 
 def of_budget(share: float, whose: str = "its") -> str:
-    """As `percent`, in a sentence: "12 % of its budget", "beyond any budget" for what no budget allows."""
-    return f"{percent(share)} of {whose} budget" if math.isfinite(share) else "beyond any budget"
+    """As `percent`, in a sentence: "12 % of its budget", "beyond any budget" for what hardly any allows."""
+    return f"{percent(share)} of {whose} budget" if share < FAR else "beyond any budget"
 
 
 def summary(verdicts: Verdicts) -> str:

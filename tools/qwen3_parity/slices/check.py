@@ -19,7 +19,7 @@ from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.judge.predictions import lossy_predictions
 from qwen3_parity.judge.recapture import recapture
 from qwen3_parity.judge.tap_verdict import last_rows_of
-from qwen3_parity.judge.verdict import WRONG_ALONE, Problem, Verdict, Verdicts
+from qwen3_parity.judge.verdict import FURTHER, WRONG_ALONE, Problem, Verdict, Verdicts
 from qwen3_parity.slices.judge import Alone, judge
 from qwen3_parity.slices.loaded import before_rounding, in_another_form
 from qwen3_parity.slices.network import DTYPES, Network, network
@@ -224,7 +224,7 @@ def _in_the_run(item: Tensor, golden: Recording, candidate: Recording, graph: Gr
     verdict = replace(verdict, metrics=metrics, shares=shares(metrics, item.info.floor, headroom("drawn")))
     if not verdict.share <= 1:
         limit = f"RMS error ≤ {headroom('drawn').rms * item.info.floor.rms:.3g}"
-        return fail("further from the golden than honest arithmetic goes", limit, f"{metrics.rms:.3g}", verdict.share)
+        return fail(FURTHER, limit, f"{metrics.rms:.3g}", verdict.share)
     return verdict
 
 

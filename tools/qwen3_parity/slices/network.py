@@ -165,13 +165,19 @@ def network(golden: Recording, candidate: Recording, weights: Mapping[str, Array
         recorded[value] = item.values()
         if item.is_float:
             dtypes[value] = DTYPES[item.info.dtype]
-            if not bool((np.isfinite(item.values()) | (item.values() == expected.values())).all()):
+            if not is_finite(item, expected):
                 broken.add(value)
     narrow = _is_narrow(candidate, golden)
     asked = {graph.taps[item.key]: item.values() for item in golden if item.key in graph.taps}
     choices = (chosen(graph, asked) if candidate.run.golden_choices else {}) | chosen(graph, recorded)
     slices = Slices(graph, leaves, recorded, dtypes, choices, narrow)
     return Network(golden, candidate, graph, slices, broken, twice)
+
+
+def is_finite(item: Tensor, expected: Tensor) -> bool:
+    """Whether a tap has no NaN and no infinity but the golden's."""
+    values = item.values()
+    return bool((np.isfinite(values) | (values == expected.values())).all())
 
 
 def _is_narrow(candidate: Recording, golden: Recording) -> bool:

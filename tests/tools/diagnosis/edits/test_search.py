@@ -222,10 +222,13 @@ def test_a_rounding_accounts_for_few_cells_on_another_step_and_not_for_many(move
     cells[:] = np.nextafter(cells, np.float16(np.inf))
     shown = [item for item in golden if item.info.name not in ("model", "lm_head", "logits")]
     tensors = [replace(x, array=np.float32(rounded[x.info.step])) if x.info.name == norm else x for x in shown]
-    (fault,) = diagnose(golden, replace(golden, tensors=tensors), by_taps.weights(case), partial=True).faults
+    *others, fault = diagnose(golden, replace(golden, tensors=tensors), by_taps.weights(case), partial=True).faults
     best = fault.explanations[0]
-    assert (best.name, best.whole, best.of, len(fault.left)) == ("edit.rounded", 2, 3, left)
-    assert in_few_bits(fault) == ("but for few cells" in best.says) == (not left)
+    assert (best.name, best.whole, best.of, len(fault.left)) == ("edit.rounded", 2, 3 - left, 0)
+    assert in_few_bits(fault) and ("but for few cells" in best.says) == (not left)
+    assert [(each.fault.place, each.fault.wrong[0].step, in_few_bits(each)) for each in others] == (
+        [(norm, 1, False)] * left
+    )
 
 
 def test_another_value_that_is_read_is_tried_before_a_result_that_is_a_number_off() -> None:

@@ -15,6 +15,7 @@ from qwen3_parity.diagnosis.edits.words import line_of, read_line
 from qwen3_parity.diagnosis.faults import Fault
 from qwen3_parity.diagnosis.findings.product_of_graph import product_of
 from qwen3_parity.diagnosis.findings.structure.blocks import blocks
+from qwen3_parity.diagnosis.known_words import MISREAD, READ_FIX
 from qwen3_parity.judge.budgets import headroom
 from qwen3_parity.judge.op_verdict import OpVerdict
 from qwen3_parity.mistakes.as_loaded import LOAD
@@ -130,7 +131,7 @@ def _said(fitting: Fitting, fault: Fault, network: Network, passed: Collection[i
             written = written._replace(reader=otherwise.reader)
     as_stored = None if first is None else _as_stored(fitting.edit, first.region)
     if as_stored is False and not any(site.file for site in fitting.edit.changes):
-        said = replace(said, fix=LOAD)
+        said = replace(said, fix=READ_FIX if said.name in MISREAD else LOAD)
     elif written is not None:
         line, _, reader = written
         called = _called_at(_callers(written, fitting.edit, first))

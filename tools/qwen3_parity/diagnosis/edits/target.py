@@ -180,7 +180,7 @@ class Target:
             return NOTHING
         if near.fits or self.actual.dtype.kind != "f":
             return near
-        left = _norm((self.actual - predicted)[self.cells])
+        left = _norm(self.actual[self.cells] - predicted[self.cells])
         if left > _NEAR * self.error:
             self._keep(edit, left)
             return near

@@ -57,8 +57,11 @@ def _of_fault(fault: Explained, case: str) -> Mistake:
     if not fault.explanations:
         said = "; ".join(finding.says for finding in fault.numbers[:2])
         says = f"{UNKNOWN}; what the numbers say: {said}" if said else "; ".join(fault.source[:2]) or UNKNOWN
+        says = said if fault.misread else says
         evidence += _beside(fault)
-        return Mistake("", (says,), "", (place_of(fault),), evidence=tuple(evidence), link=link, origins=origins)
+        return Mistake(
+            "", (says,), fault.misread, (place_of(fault),), evidence=tuple(evidence), link=link, origins=origins
+        )
     best = fault.explanations[0]
     evidence += [f"{short}: {in_taps(best, 'the')}", *_beside(fault)]
     return replace(
