@@ -144,8 +144,10 @@ def lossy_alone(diagnosis: Diagnosis) -> str:
     if not diagnosis.faults or beside or not all(declared(fault, diagnosis) for fault in diagnosis.faults):
         return ""
     dark = sum(not fault.is_known and fault.numbers[0].name == AS_LARGE for fault in diagnosis.faults)
-    rest = f"; of {dark} of {len(diagnosis.faults)} only how large the errors are is known" if dark else ""
-    return f"{summary(diagnosis.faults)}, and the recording declares that: there is nothing to fix{rest}"
+    fix = "there is nothing to fix"
+    if dark:  # a mistake may be as large, and scatter
+        fix = f"nothing to fix is known; of {dark} of {len(diagnosis.faults)} only how large the errors are"
+    return f"{summary(diagnosis.faults)}, and the recording declares that: {fix}"
 
 
 def _tells(finding: Finding) -> bool:

@@ -25,6 +25,7 @@ from qwen3_parity.slices.source import place_of, text_of
 from qwen3_spec.graph import Line
 
 _NUMBER = re.compile(r"\d+\.\d+(?:e[-+]\d+)?|(?<![\w.])\d+(?![\w.])")
+_BITS = re.compile(r"\bint(\d+)\b")
 _ROUNDED, _PARAMETER = "edit.rounded", "edit.parameter"
 _FEWER = frozenset({"leaves the last of the chosen out", "chooses one fewer"})
 _OF_HELD = ("weight.", "structure.")
@@ -91,7 +92,7 @@ def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
     if not (fitting.edit.name == _ROUNDED or of_weight) or said.partly or 2 * said.whole < said.of:
         return fitting
     others = (x for x in targets if x.region.key not in said.taps)
-    left = [x for x in others if (_is_but_for_ties(x) if of_weight else x.is_on_other_steps(fitting.edit))]
+    left = [x for x in others if (_is_but_for_ties(x, said.says) if of_weight else x.is_on_other_steps(fitting.edit))]
     if not left:
         return fitting
     taps = "another tap" if len(left) == 1 else f"{len(left)} more taps"
@@ -100,12 +101,13 @@ def _with_other_steps(fitting: Fitting, targets: Sequence[Target]) -> Fitting:
     return fitting._replace(said=replace(said, says=says, taps=(*said.taps, *(x.region.key for x in left))))
 
 
-def _is_but_for_ties(target: Target) -> bool:
-    """Whether a tap's weight is in few bits but for codes on a tie: of another row, or a number off, it is not."""
+def _is_but_for_ties(target: Target, says: str) -> bool:
+    """Whether a tap's weight is in as few bits as is said, but for codes on a tie: with another row it is not."""
     network = target.region.network
     product = product_of(network, target.region.key, headroom("slice", "narrow" if network.narrow else "").max)
     fits = None if product is None else blocks(product)
-    return fits is not None and fits[2] == 1
+    bits = _BITS.search(says)
+    return fits is not None and fits[2] == 1 and (bits is None or f" {bits[1]} bits" in fits[1])
 
 
 def _shortly(number: re.Match[str]) -> str:
