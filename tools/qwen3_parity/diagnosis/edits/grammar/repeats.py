@@ -44,7 +44,6 @@ def _of(region: Region, op: str, value: int) -> Iterator[tuple[str, Change]]:
             yield _TILES, _tiled(spread)
             yield _EACH, _tiled(spread + 1)
             yield "reads index i // KV heads for head i, where each is repeated", _by_count(spread)
-            yield "reads index 0 for every head", _by_count(spread, first=True)
     if op == "repeat_interleave":
         yield _TILES, _in_turns
     if op == "repeat":
@@ -68,13 +67,13 @@ def _spread_axis(region: Region, value: int) -> int | None:
     return grown[0] if len(before) == len(after) and len(grown) == 1 and grown[0] > 0 else None
 
 
-def _by_count(axis: int, *, first: bool = False) -> Change:
+def _by_count(axis: int) -> Change:
     """What is repeated along an axis before its copies were, by another rule than of which each copy is."""
 
     def change(call: Call) -> Array:
         x = np.asarray(call.operands[0])
         count, copies = x.shape[axis - 1 : axis + 1]
-        heads = np.arange(count * copies) * (not first) // count % count
+        heads = np.arange(count * copies) // count % count
         return np.asarray(np.take(np.take(x, 0, axis), heads, axis - 1).reshape(np.shape(call.plain())))
 
     return change
