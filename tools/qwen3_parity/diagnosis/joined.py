@@ -43,7 +43,7 @@ def joined(fault: Fault, wrong: Sequence[Alone], before: Mapping[int, Key], netw
     if same == values.keys():
         return Joined(first, replace(fault, wrong=()), (), network)
     copies = {key: source for key, source in first.items() if _is_whole(source, network)}
-    net = _of_copies(copies, network)
+    net = _of_copies(copies, network) if copies else network
     judged = [part for part in wrong if _key(part) in copies or _key(part) not in same]
     parts = [_again(part, net) if _key(part) in copies else part for part in judged]
     rest = [part for part in parts if not part.verdict.passed and not part.verdict.reason]
