@@ -162,12 +162,14 @@ def _assigned(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str]]]:
             continue
         every = (part for part in ast.walk(function) if isinstance(part, ast.stmt))
         statements = [(part, targets) for part in every if any(targets := _targets(part))]
-        count = Counter(name for _, targets in statements for name in targets if name)
-        count.update(argument.arg for argument in function.args.args)
-        often = frozenset(name for name, times in count.items() if times > 1)
+        alone = Counter(targets[0] for _, targets in statements if len(targets) == 1)
+        alone.update(argument.arg for argument in function.args.args)
+        together = alone + Counter(name for _, targets in statements if len(targets) > 1 for name in targets if name)
+        # What is taken apart first, and shaped behind that, is called by its name alone where it is shaped.
+        often, anew = (frozenset(name for name, times in each.items() if times > 1) for each in (alone, together))
         for part, targets in statements:
             for number in range(part.lineno, (part.end_lineno or part.lineno) + 1):
-                names[number] = targets, often
+                names[number] = targets, often if len(targets) == 1 else anew
     return names
 
 
