@@ -43,13 +43,18 @@ def joined(fault: Fault, wrong: Sequence[Alone], before: Mapping[int, Key], netw
     if same == values.keys():
         return Joined(first, replace(fault, wrong=()), (), network)
     copies = {key: source for key, source in first.items() if _is_whole(source, network)}
-    net = _of_copies(copies, network) if copies else network
     judged = [part for part in wrong if _key(part) in copies or _key(part) not in same]
-    parts = [_again(part, net) if _key(part) in copies else part for part in judged]
+    return _judged_again(fault, judged, copies, network)._replace(first=first)
+
+
+def _judged_again(fault: Fault, wrong: Sequence[Alone], copies: Mapping[Key, Key], network: Network) -> Joined:
+    """A fault of these taps, of which some are `copies`."""
+    net = _of_copies(copies, network) if copies else network
+    parts = [_again(part, net) if _key(part) in copies else part for part in wrong]
     rest = [part for part in parts if not part.verdict.passed and not part.verdict.reason]
     passing = tuple(part.verdict for part in parts if part.verdict.passed)
     fault = replace(fault, wrong=tuple(part.verdict for part in rest), passing=(*fault.passing, *passing))
-    return Joined(first, fault, rest, net)
+    return Joined({}, fault, rest, net)
 
 
 def idle_beside(key: Key, first: Mapping[Key, Key], network: Network) -> list[Finding]:

@@ -158,19 +158,24 @@ def _assigned(file: str) -> dict[int, tuple[tuple[str, ...], frozenset[str]]]:
     """The variables of each line's statement, and those that its function gives a value to more than once."""
     names = dict[int, tuple[tuple[str, ...], frozenset[str]]]()
     for function in ast.walk(_parsed(file)):
-        if not isinstance(function, ast.FunctionDef):
-            continue
-        every = (part for part in ast.walk(function) if isinstance(part, ast.stmt))
-        statements = [(part, targets) for part in every if any(targets := _targets(part))]
-        alone = Counter(targets[0] for _, targets in statements if len(targets) == 1)
-        alone.update(argument.arg for argument in function.args.args)
-        together = alone + Counter(name for _, targets in statements if len(targets) > 1 for name in targets if name)
-        # What is taken apart first, and shaped behind that, is called by its name alone where it is shaped.
-        often, anew = (frozenset(name for name, times in each.items() if times > 1) for each in (alone, together))
-        for part, targets in statements:
-            for number in range(part.lineno, (part.end_lineno or part.lineno) + 1):
-                names[number] = targets, often if len(targets) == 1 else anew
+        if isinstance(function, ast.FunctionDef):
+            names |= _assigned_in(function)
     return names
+
+
+def _assigned_in(function: ast.FunctionDef) -> dict[int, tuple[tuple[str, ...], frozenset[str]]]:
+    every = (part for part in ast.walk(function) if isinstance(part, ast.stmt))
+    statements = [(part, targets) for part in every if any(targets := _targets(part))]
+    alone = Counter(targets[0] for _, targets in statements if len(targets) == 1)
+    alone.update(argument.arg for argument in function.args.args)
+    together = alone + Counter(name for _, targets in statements if len(targets) > 1 for name in targets if name)
+    # What is taken apart first, and shaped behind that, is called by its name alone where it is shaped.
+    often, anew = (frozenset(name for name, times in each.items() if times > 1) for each in (alone, together))
+    return {
+        number: (targets, often if len(targets) == 1 else anew)
+        for part, targets in statements
+        for number in range(part.lineno, (part.end_lineno or part.lineno) + 1)
+    }
 
 
 def _targets(part: ast.stmt) -> tuple[str, ...]:
